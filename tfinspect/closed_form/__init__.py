@@ -1,0 +1,1 @@
+"""Arithmetic on a ModelSpec: every formula of the project, with no torch in sight."""

@@ -1,0 +1,1 @@
+"""What a run, the dispatcher or a module says; never a formula."""

@@ -1,0 +1,1 @@
+"""Frozen answers: what an inspector returns, a renderer draws and JSON carries."""

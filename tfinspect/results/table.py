@@ -1,0 +1,54 @@
+"""Tables as plain values: titles, columns with a kind, rows. Any renderer draws them; none is known here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+__all__ = ["Cell", "Column", "Kind", "Role", "Row", "Table"]
+
+Kind = Literal["text", "shape", "formula", "count", "bytes", "share", "real", "bar"]
+"""How a renderer writes a cell.
+
+text, shape, formula: str as it is.  count, bytes: int with separators.  share: a fraction of one, as a percentage.
+real: float, four significant digits.  bar: a tuple of (label, weight) pairs, drawn as a bar of that many parts.
+"""
+
+Role = Literal["row", "group", "fold", "subtotal", "total"]
+"""group: a heading over rows, its text in the first cell.  fold: stands for rows that are not shown."""
+
+Cell: TypeAlias = "str | int | float | tuple[tuple[str, float], ...] | None"
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One column."""
+
+    key: str
+    """Key of the cell in `Row.cells`."""
+    title: str
+    """What a reader sees above it, unit included."""
+    kind: Kind = "text"
+    keep: int = 0
+    """Columns of the lowest keep leave first where the page is too narrow; 9 never leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One row: cells by column key; a key that is absent is an empty cell."""
+
+    cells: Mapping[str, Cell]
+    role: Role = "row"
+    indent: int = 0
+    """Depth of the first cell, two spaces each."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows under columns, with a title above and notes below."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
