@@ -1,0 +1,333 @@
+"""FLOPs as the dispatcher sees them: torch's own counter with its blind spots closed, and every operator accounted for.
+
+An operator without a formula counts as zero in torch, in silence: in torch 2.13 that is fused attention on the CPU, the
+fused encoder layers, and products with a vector. `FORMULAS` adds those. Beyond that, each operator that runs has to be
+known here as a product (it has a formula), as elementwise work (its output elements are tallied apart) or as movement
+(views, copies, look-ups, constants). Whatever is none of these is reported as uncounted, and the figure is "at least".
+
+Unit: FLOPs, two for each multiplication with its addition. Causal attention counts in full, which is what runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
+
+from tfinspect.measured.dispatch import Watcher, without_compiler
+from tfinspect.model.build import build
+from tfinspect.model.positions import causal_mask
+from tfinspect.model.tap import SILENT, Tap
+from tfinspect.model.transformer import Transformer
+from tfinspect.spec import LARGEST_SIZE, ModelSpec
+
+__all__ = [
+    "FORMULAS",
+    "Call",
+    "Measurement",
+    "Tally",
+    "call_flops",
+    "causal_pairs",
+    "count",
+    "count_model",
+    "is_accounted_for",
+    "tally",
+    "unmeasurable",
+]
+
+aten = torch.ops.aten
+Shape = tuple[int, ...]
+
+
+def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
+    """Q·Kᵀ and weights·V for [B, h, T, d_head], [B, h, S, d_head], [B, h, S, d_v]."""
+    batch, n_heads, n_queries, d_head = query
+    return 2 * batch * n_heads * n_queries * key[2] * (d_head + value[3])
+
+
+def _attention_backward(grad: Shape, query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
+    """Scores again, then the gradients of weights, V, Q and K: five products."""
+    batch, n_heads, n_queries, d_head = query
+    return 2 * batch * n_heads * n_queries * key[2] * (3 * d_head + 2 * value[3])
+
+
+def _dot(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    return 2 * a[0]
+
+
+def _mv(matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(matrix)
+
+
+def _addmv(added: Shape, matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(matrix)
+
+
+def _addbmm(added: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(a) * b[-1]
+
+
+def _addr(added: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    return 2 * a[0] * b[0]
+
+
+def _encoder_layer(src: Shape, d_model: int, n_heads: int, *rest: Any, **__: Any) -> int:
+    """A whole nn.TransformerEncoderLayer in one call: Q, K, V, output, two attention products, MLP."""
+    batch, n = src[:2]
+    d_ff = rest[12][0]  # the first MLP matrix, [d_ff, d_model]
+    return 2 * batch * (n * (4 * d_model**2 + 2 * d_model * d_ff) + 2 * n * n * d_model)
+
+
+def _multi_head_attention(query: Shape, key: Shape, value: Shape, d_model: int, *_: Any, **__: Any) -> int:
+    """A whole nn.MultiheadAttention in one call."""
+    batch, n = query[:2]
+    n_keys = key[1]
+    projections = 2 * (n + n_keys) * d_model**2
+    return 2 * batch * (projections + 2 * n * n_keys * d_model)
+
+
+def _known(**formulas: Callable[..., int]) -> dict[Any, Callable[..., int]]:
+    """By operator, for those that this torch has."""
+    return {getattr(aten, name): shapes_to_flops for name, shapes_to_flops in formulas.items() if hasattr(aten, name)}
+
+
+#: What torch's own table lacks, by operator; each takes shapes in the place of tensors.
+FORMULAS: Final[Mapping[Any, Callable[..., int]]] = _known(
+    _scaled_dot_product_flash_attention_for_cpu=_attention,
+    _scaled_dot_product_flash_attention_for_cpu_backward=_attention_backward,
+    _transformer_encoder_layer_fwd=_encoder_layer,
+    _native_multi_head_attention=_multi_head_attention,
+    dot=_dot,
+    vdot=_dot,
+    mv=_mv,
+    addmv=_addmv,
+    addbmm=_addbmm,
+    addr=_addr,
+)
+
+#: Elementwise work and reductions, by the key under which their output elements are tallied.
+ELEMENTWISE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("native_layer_norm", "rms_norm", "_fused_rms_norm"), "norm"),
+    **dict.fromkeys(("_softmax", "_safe_softmax"), "softmax"),
+    **dict.fromkeys(("gelu", "relu", "silu"), "activation"),
+    **dict.fromkeys(("add", "sub", "mul", "div", "neg", "pow", "sin", "cos", "exp", "sqrt", "rsqrt"), "other"),
+    **dict.fromkeys(("mean", "sum", "amax", "maximum", "minimum", "native_dropout"), "other"),
+}
+
+#: Operators that move, select or make values, and compute nothing.
+# fmt: off
+MOVEMENT: Final = frozenset((
+    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange", "bernoulli",
+    "bitwise_and", "bitwise_not", "cat", "clone", "copy", "copy_", "detach", "detach_", "embedding", "empty",
+    "empty_like", "empty_strided", "eq", "expand", "fill", "fill_", "full", "full_like", "ge", "gt", "index",
+    "index_select", "item", "le", "lift_fresh", "logical_and", "logical_not", "lt", "masked_fill", "masked_fill_",
+    "new_empty", "new_zeros", "ones", "ones_like", "permute", "rand", "randint", "randn", "reshape", "scalar_tensor",
+    "select", "slice", "split", "split_with_sizes", "squeeze", "stack", "t", "transpose", "tril", "triu", "unbind",
+    "unsqueeze", "view", "where", "zero_", "zeros", "zeros_like",
+))
+# fmt: on
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """One operator that ran."""
+
+    operator: str
+    """Its name, "aten.addmm"."""
+    module: str
+    """Path of the innermost module that was running, "Transformer.blocks.0.attn"; "Global" outside any."""
+    shape: Shape
+    """Shape of its first output."""
+    flops: int
+    """FLOPs by its formula; 0 for elementwise work and movement."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """What ran inside one `tally`."""
+
+    flops: int
+    """FlopCounterMode's total with FORMULAS added."""
+    by_operator: Mapping[str, int]
+    """FLOPs by operator, "aten.addmm"."""
+    calls: tuple[Call, ...]
+    """Every operator that ran, in order."""
+    uncounted: tuple[str, ...]
+    """Operators that nobody counted, each once."""
+
+    @property
+    def coverage(self) -> tuple[int, int]:
+        """(calls that were accounted for, calls)."""
+        return sum(call.operator not in self.uncounted for call in self.calls), len(self.calls)
+
+
+def tally(run: Callable[[], object]) -> Tally:
+    """The FLOPs of whatever `run` does, on any device, in the grad mode that it is called in."""
+    counter = FlopCounterMode(display=False, custom_mapping=dict(FORMULAS))
+    calls: list[Call] = []
+    uncounted: dict[str, None] = {}
+
+    def watch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        packet = getattr(func, "_overloadpacket", func)
+        module = max(counter.mod_tracker.parents, key=len)
+        calls.append(Call(str(packet), module, first_shape(result), call_flops(packet, args, kwargs, result)))
+        if not is_accounted_for(packet):
+            uncounted[str(packet)] = None
+
+    # The counter is entered last and so asked first; what it passes on, decomposed, is what the watcher sees.
+    with without_compiler(), Watcher(watch), counter:
+        run()
+    counts = counter.get_flop_counts().get("Global", {})
+    by_operator = {str(packet): flops for packet, flops in counts.items()}
+    return Tally(counter.get_total_flops(), by_operator, tuple(calls), tuple(uncounted))
+
+
+def call_flops(packet: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> int:
+    """FLOPs of one call by its operator's formula, torch's own or ours; 0 where it has none."""
+    if packet in FORMULAS:
+        return FORMULAS[packet](*(a.shape if isinstance(a, Tensor) else a for a in args))
+    if packet in flop_registry:
+        return int(flop_registry[packet](*args, **kwargs, out_val=result))
+    return 0
+
+
+def is_accounted_for(packet: Any) -> bool:
+    """Whether an operator is known as a product, as elementwise work or as movement."""
+    short = str(packet).removeprefix("aten.")
+    return packet in FORMULAS or packet in flop_registry or short in ELEMENTWISE or short in MOVEMENT
+
+
+def first_shape(result: Any) -> Shape:
+    """Shape of an operator's output, or of its first where it has several; () for none."""
+    outputs = result if isinstance(result, tuple | list) else (result,)
+    return next((tuple(r.shape) for r in outputs if isinstance(r, Tensor)), ())
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """The work of one forward pass of the torch model."""
+
+    flops: int
+    """FLOPs of all matrix products."""
+    by_component: Mapping[str, int]
+    """FLOPs of "projections", "scores", "mix" (weights·V), "mlp", "head"."""
+    evaluations: Mapping[str, int]
+    """Output elements of elementwise work: "norm", "softmax", "activation", "residual", "other"."""
+    coverage: tuple[int, int]
+    """(operators accounted for, operators that ran)."""
+    uncounted: tuple[str, ...]
+    """Operators that nobody counted."""
+
+
+def count(
+    spec: ModelSpec,
+    *,
+    batch: int = 1,
+    seq_len: int,
+    attention: Literal["eager", "fused"] = "fused",
+    grad: Literal["grad", "no_grad", "inference_mode"] = "no_grad",
+    head: Literal["all", "last"] = "all",
+) -> Measurement:
+    """FLOPs of one forward pass of the torch model of a spec, run on the meta device: no memory, no arithmetic.
+
+    Beyond n_ctx the position table is extended to seq_len; look-ups are no products, so that no figure changes.
+    """
+    model = build(spec.replace(n_ctx=max(spec.n_ctx, seq_len)), device="meta")
+    return count_model(model, batch=batch, seq_len=seq_len, attention=attention, grad=grad, head=head)
+
+
+def count_model(
+    model: Transformer,
+    *,
+    batch: int = 1,
+    seq_len: int,
+    attention: Literal["eager", "fused"] = "fused",
+    grad: Literal["grad", "no_grad", "inference_mode"] = "no_grad",
+    head: Literal["all", "last"] = "all",
+) -> Measurement:
+    """FLOPs of one forward pass of a built model, on the device where it is."""
+    tokens = torch.zeros((batch, seq_len), dtype=torch.long, device=model.head.weight.device)
+    tap: Tap = _SeesScores() if attention == "eager" else SILENT
+    with _GRAD_MODES[grad]():
+        ran = tally(lambda: model(tokens, tap, last_only=head == "last"))
+    evaluations = Counter({"norm": 0, "softmax": 0, "activation": 0, "residual": 0, "other": 0})
+    for call in ran.calls:
+        key = ELEMENTWISE.get(call.operator.removeprefix("aten."))
+        if key is not None:
+            in_block = call.module.rpartition(".")[0].endswith("blocks")  # what a block itself does is to add
+            evaluations["residual" if key == "other" and in_block else key] += math.prod(call.shape)
+    return Measurement(ran.flops, _by_component(ran), dict(evaluations), ran.coverage, ran.uncounted)
+
+
+def causal_pairs(spec: ModelSpec, seq_len: int) -> int | None:
+    """How many (query, key) pairs the model's own mask lets through; None beyond 16,384 positions."""
+    if seq_len > 16_384:
+        return None
+    like = torch.empty(0)
+    rows = (range(seq_len)[i : i + 256] for i in range(0, seq_len, 256))
+    return sum(int((causal_mask(len(r), r.stop, like) == 0).sum()) for r in rows)
+
+
+def unmeasurable(spec: ModelSpec, batch: int, seq_len: int) -> str | None:
+    """Why torch cannot run this size even without memory, or None where it can."""
+    largest = {
+        "scores [B, h, T, S]": batch * spec.n_heads * seq_len**2,
+        "logits [B, T, V]": batch * seq_len * spec.vocab_size,
+        "hidden [B, T, d_ff]": batch * seq_len * spec.d_ff,
+        "residual stream [B, T, d_model]": batch * seq_len * spec.d_model,
+        "a weight": max(spec.d_model * max(spec.vocab_size, spec.d_ff, spec.d_model), 1),
+        "the position table": max(spec.n_ctx, seq_len) * spec.d_model,
+    }
+    for what, elements in largest.items():
+        if elements >= 2**60:  # bytes of 8 each have to fit in a signed 64-bit integer
+            return f"{what} would have {elements:,} elements, more than torch can index"
+    if seq_len > LARGEST_SIZE:
+        return f"{seq_len:,} positions are more than the {LARGEST_SIZE:,} that a model can be built for"
+    if spec.n_layers > 1_000:
+        return f"{spec.n_layers:,} layers take too long to build one by one"
+    return None
+
+
+_GRAD_MODES: Final[Mapping[str, Callable[[], contextlib.AbstractContextManager[Any]]]] = {
+    "grad": torch.enable_grad,
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+}
+
+
+class _SeesScores:
+    """Listens to nothing, but wants scores and weights to exist."""
+
+    sees_scores = True
+
+    def __call__(self, name: str, tensor: Tensor, dims: str) -> Tensor:
+        return tensor
+
+    def within(self, place: str) -> _SeesScores:
+        return self
+
+
+def _by_component(ran: Tally) -> dict[str, int]:
+    """FLOPs by the module that ran them; inside attention, scores come before the softmax and the mix after it."""
+    parts = Counter({"projections": 0, "scores": 0, "mix": 0, "mlp": 0, "head": 0})
+    softmax_done = False
+    for call in ran.calls:
+        place = call.module.split(".")
+        softmax_done = ELEMENTWISE.get(call.operator.removeprefix("aten.")) == "softmax" or softmax_done
+        if place[-1] == "head":
+            parts["head"] += call.flops
+        elif "mlp" in place:
+            parts["mlp"] += call.flops
+        elif place[-2:-1] == ["attn"]:
+            parts["projections"] += call.flops
+            softmax_done = False
+        elif place[-1] == "attn":
+            parts["mix" if softmax_done else "scores"] += call.flops
+    return dict(parts)

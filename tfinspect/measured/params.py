@@ -1,0 +1,65 @@
+"""Parameters as the torch model has them: counted on a module, each storage once, never from a formula."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+
+from torch import nn
+
+from tfinspect.model.build import build
+from tfinspect.spec import ModelSpec
+
+__all__ = ["Count", "count", "counted"]
+
+#: Which component of the ledger a parameter belongs to, by the part of its name that says so.
+_COMPONENT_OF = {
+    "embed.tokens": "tokens",
+    "embed.positions": "positions",
+    "attn": "attention",
+    "mlp": "mlp",
+    "norm1": "norms",
+    "norm2": "norms",
+    "final_norm": "norms",
+    "head": "head",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """Unique parameters of a module."""
+
+    total: int
+    """Elements of all parameters, a shared one once."""
+    by_component: Mapping[str, int]
+    """The total by "tokens", "positions", "attention", "mlp", "norms", "head"; a tied head counts 0."""
+    tensors: tuple[tuple[str, tuple[int, ...], int], ...]
+    """(name, shape, elements) of each parameter, in module order."""
+    ties: tuple[tuple[str, str], ...]
+    """(name, the name under which the same parameter was counted)."""
+
+
+def count(spec: ModelSpec) -> Count:
+    """Parameters of the torch model of a spec, built on the meta device without memory."""
+    return counted(build(spec, device="meta"))
+
+
+def counted(model: nn.Module) -> Count:
+    """Parameters of a module whose names are the project's own."""
+    first_name = {id(p): name for name, p in model.named_parameters()}
+    tensors = tuple((name, tuple(p.shape), p.numel()) for name, p in model.named_parameters())
+    components: Counter[str] = Counter(dict.fromkeys(_COMPONENT_OF.values(), 0))
+    for name, _, numel in tensors:
+        components[_component(name)] += numel
+    ties = tuple(
+        (name, first_name[id(p)])
+        for name, p in model.named_parameters(remove_duplicate=False)
+        if first_name[id(p)] != name
+    )
+    return Count(sum(numel for _, _, numel in tensors), dict(components), tensors, ties)
+
+
+def _component(name: str) -> str:
+    """ "blocks.3.attn.q.weight" is "attention"."""
+    return next(component for part, component in _COMPONENT_OF.items() if f".{part}." in f".{name}")
