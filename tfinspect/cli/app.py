@@ -1,0 +1,184 @@
+"""The program: its commands, and what becomes of an error.
+
+    exit code   0  the answer, or help          70  a defect of tfinspect
+                1  a check failed              130  Ctrl-C
+                2  bad input or output         141  the reader closed the pipe (128 + SIGPIPE)
+
+An error is ``error: message; hint`` on standard error. TFINSPECT_TRACEBACK=1 shows the traceback of a defect.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from typer.main import get_command
+
+from tfinspect.cli.command import Command, Group
+from tfinspect.errors import InspectError
+from tfinspect.render.page import harden, on_terminal, page_width
+
+__all__ = ["app", "main", "run"]
+
+BAD_INPUT: Final = 2
+DEFECT: Final = 70
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+#: Base of typer's complaints about arguments; typer exports only its subclasses.
+UsageError: Final[Any] = typer.BadParameter.__base__
+
+app = typer.Typer(
+    name="tfinspect",
+    cls=Group,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _register() -> None:
+    import importlib
+    import importlib.util
+
+    for name in ("tokenize", "trace", "params", "flops"):
+        if importlib.util.find_spec(f"tfinspect.cli.cmd_{name}"):
+            app.command(cls=Command)(getattr(importlib.import_module(f"tfinspect.cli.cmd_{name}"), name))
+
+
+_register()
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from tfinspect import __version__
+
+        sys.stdout.write(f"tfinspect {__version__}\n")
+        raise typer.Exit()
+
+
+@app.callback()
+def tfinspect(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Inspect the shapes, parameters and FLOPs of Transformers.
+
+    Each figure has two independent paths: a closed form and a measurement of the real torch model.
+
+    Examples:
+      tfinspect params
+      tfinspect flops --n 1024 --preset gpt2-xl
+    """
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code, after the command has run and all its output is written."""
+    try:
+        code = _invoke(list(argv) or ["--help"])
+        sys.stdout.flush()
+        return code
+    except InspectError as error:
+        return _complain(str(error), error.exit_code)
+    except UsageError as error:
+        return _complain(_reworded(error, argv), BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except MemoryError:
+        return _complain("out of memory; choose a smaller model or a shorter text", BAD_INPUT)
+    except OSError as error:
+        return _output_failed(error)
+    except Exception as error:
+        if os.environ.get("TFINSPECT_TRACEBACK"):
+            raise
+        if "can't allocate memory" in str(error):  # torch says it as a RuntimeError
+            return _complain("out of memory; choose a smaller model or a shorter text", BAD_INPUT)
+        what = f"internal: {type(error).__name__}: {error}"
+        return _complain(f"{what}; please report it: TFINSPECT_TRACEBACK=1 shows where it arose", DEFECT)
+
+
+def run() -> NoReturn:
+    """The console script: the program as a process."""
+    gc.set_threshold(1_000_000)  # importing torch makes 260,000 objects that all live on: nothing to collect
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        harden(getattr(sys, name))
+    code = main(sys.argv[1:])
+    if "torch" not in sys.modules:
+        sys.exit(code)
+    # Taking torch down takes up to half a second and does nothing for a process that ends. Output is flushed, and
+    # nothing in tfinspect waits for the interpreter's end.
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
+def _invoke(argv: list[str]) -> int:
+    width = min(page_width(), 80)
+    result = get_command(app).main(
+        argv, prog_name="tfinspect", standalone_mode=False, windows_expand_args=False, terminal_width=width
+    )
+    return result if isinstance(result, int) else 0
+
+
+def _output_failed(error: OSError) -> int:
+    """Writing failed, or an input slipped through unread: say so, unless the reader only had enough."""
+    _discard(sys.stdout)
+    if isinstance(error, BrokenPipeError) or (os.name == "nt" and error.errno == errno.EINVAL):
+        return PIPE_CLOSED
+    where = f"{error.filename!r}" if error.filename else "the output"
+    return _complain(f"{where}: {error.strerror or error}", BAD_INPUT)
+
+
+def _discard(stream: Any) -> None:
+    """Point a stream to nowhere, so that what it still holds cannot fail once more when the interpreter ends."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # no file of the system behind it
+        return
+
+
+def _complain(words: str, code: int) -> int:
+    """One error on standard error: one line, or wrapped where a person reads it on a terminal."""
+    from tfinspect.render.page import escaped
+
+    line = f"error: {escaped(words, getattr(sys.stderr, 'encoding', None))}"
+    if on_terminal(sys.stderr):
+        from tfinspect.render.terminal import wrapped
+
+        width = page_width()
+        line = "\n       ".join(wrapped(line, width, width - 7))
+    try:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+    return code
+
+
+def _reworded(error: Any, argv: Sequence[str]) -> str:
+    """A complaint of typer in the project's own form: what was typed, and what to do."""
+    context = error.ctx
+    command = context.command_path if context else "tfinspect"
+    help = f"see {command} --help"
+    if (option := getattr(error, "option_name", None)) and context and "No such option" in str(error):
+        typed = next((word for word in argv if word.startswith(option)), option)
+        known = [o for param in context.command.get_params(context) for o in (*param.opts, *param.secondary_opts)]
+        near = difflib.get_close_matches(typed.partition("=")[0], known, n=1)
+        hints = [f"did you mean {near[0]}?"] if near else []
+        if any(param.param_type_name == "argument" for param in context.command.params):
+            hints.append(f"text that begins with a dash goes after -- ({command} -- {typed}) or through standard input")
+        return f"unknown option {typed!r}; {' '.join(hints) or help}"
+    words = error.format_message().strip().rstrip(".")
+    return f"{words[:1].lower()}{words[1:]}; {help}"

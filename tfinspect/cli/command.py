@@ -1,0 +1,168 @@
+"""How a command reads its arguments and shows its help.
+
+Help: usage, the words of the function's docstring with indented paragraphs (the examples) left as they are, then the
+arguments and the options by panel. Definitions stand beside their terms, or below them on a narrow page.
+
+Values: typer hands each value to pydantic, whose import takes longer than all that a closed form computes. Plain words
+and numbers are read here instead, with errors in the project's own form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final, get_args, get_origin
+
+from typer.core import TyperCommand, TyperGroup
+
+from tfinspect.errors import InputError
+
+__all__ = ["Command", "Group", "whole"]
+
+#: Longest number that is read: its square still prints.
+MOST_DIGITS: Final = 1_000
+#: Narrowest page that shows terms and definitions side by side.
+SIDE_BY_SIDE: Final = 60
+
+
+def whole(flag: str, text: str) -> int:
+    """The integer that was typed.
+
+    Raises:  InputError naming the flag and what was typed.
+    """
+    if len(text) > MOST_DIGITS:
+        raise InputError(f"{flag} has {len(text):,} characters", f"give a number of at most {MOST_DIGITS:,} digits")
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"{flag} takes a whole number, not {text!r}") from None
+
+
+def decimal(flag: str, text: str) -> float:
+    """The number that was typed.
+
+    Raises:  InputError naming the flag and what was typed.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{flag} takes a number, not {text!r}") from None
+
+
+_READERS: Final[dict[object, Callable[[str, str], object]]] = {
+    int: whole,
+    float: decimal,
+    str: lambda _, text: text,
+    bool: lambda _, value: value,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plain:
+    """Reads the values of one option or argument, in the place of typer's own coercion."""
+
+    reader: Callable[[str, str], object]
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        flag = max(param.opts, key=len) if param.param_type_name == "option" else (param.metavar or param.name.upper())
+        if isinstance(value, list | tuple):
+            return type(value)(self._read(flag, item) for item in value)
+        return self._read(flag, value)
+
+    def _read(self, flag: str, item: Any) -> object:
+        return self.reader(flag, item) if isinstance(item, str) else item  # a default is a value already
+
+
+class _Layout:
+    """What commands and the group of commands share: the page of help, and values without pydantic."""
+
+    help: str | None
+    params: list[Any]
+
+    def read_plainly(self) -> None:
+        for param in self.params:
+            annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+            if get_origin(annotation) is list:
+                (annotation,) = get_args(annotation)
+            if annotation in _READERS and hasattr(param, "_runtime_param"):  # releases of typer without it are quick
+                param._runtime_param = _Plain(_READERS[annotation])
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(self.help or "")):
+            formatter.write_paragraph()
+            if re.search(r"^\s", paragraph, re.MULTILINE):
+                formatter.write(f"{paragraph}\n")
+            else:
+                formatter.write_text(paragraph)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):  # type: ignore[attr-defined]
+            if record := param.get_help_record(ctx):
+                kind = "Arguments" if param.param_type_name == "argument" else "Options"
+                panels.setdefault(getattr(param, "rich_help_panel", None) or kind, []).append(record)
+        for title, records in panels.items():
+            _write_definitions(formatter, title, records)
+
+
+class Command(_Layout, TyperCommand):
+    """A command of tfinspect."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.read_plainly()
+
+    def get_help(self, ctx: Any) -> str:
+        return _carried(super().get_help(ctx))
+
+
+class Group(_Layout, TyperGroup):
+    """The commands of tfinspect."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.read_plainly()
+
+    def get_help(self, ctx: Any) -> str:
+        return _carried(super().get_help(ctx))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        commands = [(name, _first_sentence(command.help)) for name, command in self.commands.items()]
+        if commands:
+            _write_definitions(formatter, "Commands", commands)
+        super().format_options(ctx, formatter)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if name not in self.commands:
+            near = difflib.get_close_matches(name, self.commands, n=1)
+            known = f"commands: {', '.join(self.commands)}"
+            raise InputError(f"unknown command {name!r}", f"did you mean {near[0]}? {known}" if near else known)
+        return super().resolve_command(ctx, args)
+
+
+def _write_definitions(formatter: Any, title: str, records: Iterable[tuple[str, str]]) -> None:
+    with formatter.section(title):
+        if formatter.width >= SIDE_BY_SIDE:
+            formatter.write_dl(list(records))
+            return
+        for term, definition in records:
+            formatter.write_text(term)
+            with formatter.indentation():
+                formatter.write_text(definition)
+
+
+def _first_sentence(text: str | None) -> str:
+    return inspect.cleandoc(text or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _carried(text: str) -> str:
+    from tfinspect.render.page import spelled
+
+    return spelled(text, getattr(sys.stdout, "encoding", None))

@@ -1,0 +1,287 @@
+"""Tables and paragraphs for a terminal, aligned at any width.
+
+A page that is too narrow for a table is met in this order: titles of columns wrap, bars shrink, cells of long text
+wrap; then whole columns leave, those of the lowest `keep` first and from the right; then all text wraps. Numbers never
+wrap and are never cut.
+
+rich knows how wide a character is and writes the styles; cells are plain text, so that ``[b]`` and ``:smile:`` stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TextIO
+
+from rich.cells import cell_len, chop_cells
+from rich.text import Text
+
+from tfinspect.render import numbers
+from tfinspect.render.page import escaped, page_width, spelled, styled
+from tfinspect.results.table import Cell, Column, Row, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Page"]
+
+GAP: Final = 2
+"""Cells between two columns."""
+PROSE: Final = 100
+"""Sentences are no wider than this on any page: longer lines are hard to read."""
+LONG_TEXT: Final = 32
+"""Text wider than this wraps before a column leaves."""
+SHORT_TEXT: Final = 8
+"""No text column is made narrower than this."""
+BAR: Final = (12, 24)
+"""Narrowest and natural width of a bar."""
+PARTS: Final = "█░▓▒"
+"""What the parts of a bar are drawn with, in turn: to be told apart without colour."""
+NUMERIC: Final = ("count", "bytes", "share", "real")
+
+_STYLES: Final = {"group": "bold", "fold": "dim", "subtotal": "bold", "total": "bold"}
+
+
+class Page:
+    """A stream that tables and paragraphs are drawn on."""
+
+    def __init__(self, stream: TextIO, width: int | None = None) -> None:
+        self.stream = stream
+        self.width = page_width() if width is None else width
+        self.encoding = getattr(stream, "encoding", None)
+        self.styled = styled(stream)
+        self._console: Console | None = None
+
+    def write(self, lines: Iterable[Text]) -> None:
+        """Write lines, and see them on their way at once."""
+        if self.styled:
+            for line in lines:
+                self._styles().print(line, soft_wrap=True)
+        else:
+            self.stream.writelines(f"{line.plain}\n" for line in lines)
+        self.stream.flush()
+
+    def paragraph(self, text: str, hanging: int = 0, style: str = "") -> list[Text]:
+        """Sentences, wrapped; each line after the first begins with so many spaces."""
+        width = min(self.width, PROSE)
+        first, *rest = wrapped(spelled(escaped(text, None), self.encoding), width, width - hanging)
+        return [Text(first, style), *(Text(" " * hanging + line, style) for line in rest)]
+
+    def table(self, table: Table) -> list[Text]:
+        """A table with its title above and its notes below."""
+        return list(_Layout(self, table).lines())
+
+    def _styles(self) -> Console:
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(
+                file=self.stream, width=self.width, force_terminal=True, force_jupyter=False, no_color=False,
+                color_system="standard", markup=False, emoji=False, highlight=False,
+            )  # fmt: skip
+        return self._console
+
+
+def wrapped(text: str, width: int, rest: int | None = None) -> list[str]:
+    """Lines of at most width cells (the later ones: rest), broken at spaces, inside a word only where it is longer.
+
+    At least one line; joined with the spaces they were broken at, they are the text again.
+    """
+    lines, line, limit = [], "", width
+    for word in re.findall(r"\s*\S+|\s+$", text):
+        if cell_len(line + word) <= limit:
+            line += word
+            continue
+        if line:
+            lines.append(line)
+            word, limit = word.lstrip(), width if rest is None else rest
+        *full, line = chop_cells(word, max(2, limit)) or [""]
+        lines += full
+        if full:
+            limit = width if rest is None else rest
+    return [*lines, line] if line or not lines else lines
+
+
+@dataclasses.dataclass
+class _Drawn:
+    """A column and its cells as text."""
+
+    column: Column
+    title: str
+    cells: list[str]
+    width: int = 0
+
+    @property
+    def numeric(self) -> bool:
+        return self.column.kind in NUMERIC
+
+    @property
+    def longest_word(self) -> int:
+        return max((cell_len(word) for word in self.title.split()), default=0)
+
+    @property
+    def widest_cell(self) -> int:
+        return max(map(cell_len, self.cells), default=0)
+
+
+class _Layout:
+    """One table on one page: which columns show, how wide, and then the lines."""
+
+    def __init__(self, page: Page, table: Table) -> None:
+        self.page, self.table = page, table
+        self.drawn = [self._drawn(position, column) for position, column in enumerate(table.columns)]
+        self.hidden: list[Column] = []
+        self._fit()
+
+    def lines(self) -> Iterator[Text]:
+        if self.table.title:
+            yield from self.page.paragraph(self.table.title, style="bold")
+        if any(drawn.title for drawn in self.drawn):
+            yield from self._joined([wrapped(d.title, d.width) for d in self.drawn], "", bottom=True)
+        yield self._rule(self.drawn)
+        for at, row in enumerate(self.table.rows):
+            yield from self._row(at, row)
+        yield from self._legend()
+        if self.hidden:
+            names = ", ".join(column.title or column.key for column in self.hidden)
+            columns = "column" if len(self.hidden) == 1 else "columns"
+            yield from self.page.paragraph(f"({columns} left out: {names}; a wider terminal or --json shows them)")
+        for note in self.table.notes:
+            yield from self.page.paragraph(note)
+
+    # Width: each step is taken only while the table is wider than the page.
+
+    def _fit(self) -> None:
+        for drawn in self.drawn:
+            drawn.width = max(cell_len(drawn.title), drawn.widest_cell)
+        if self._excess() > 0:
+            for drawn in self.drawn:
+                drawn.width = max(drawn.longest_word, drawn.widest_cell)
+        self._shrink([d for d in self.drawn if d.column.kind == "bar"], BAR[0])
+        self._shrink([d for d in self.drawn if d.column.kind == "text"], LONG_TEXT)
+        while self._excess() > 0 and (leaving := self._next_to_leave()) is not None:
+            self.drawn.remove(leaving)
+            self.hidden.insert(0, leaving.column)
+        self._shrink([d for d in self.drawn if not d.numeric], SHORT_TEXT)
+
+    def _excess(self) -> int:
+        return sum(d.width for d in self.drawn) + GAP * (len(self.drawn) - 1) - self.page.width
+
+    def _shrink(self, columns: Sequence[_Drawn], least: int) -> None:
+        """Take the excess from the widest of these columns, none below the least or below a word of its title."""
+        while (excess := self._excess()) > 0:
+            able = [d for d in columns if d.width > max(least, d.longest_word)]
+            if not able:
+                return
+            widest = max(able, key=lambda d: d.width)
+            second = max((d.width for d in able if d is not widest), default=0)
+            floor = max(least, widest.longest_word, min(second, widest.width - 1))
+            widest.width = max(widest.width - excess, floor)
+
+    def _next_to_leave(self) -> _Drawn | None:
+        able = [d for d in self.drawn[1:] if d.column.keep < 9]
+        return min(reversed(able), key=lambda d: d.column.keep, default=None)
+
+    # Text: cells, rows, rules.
+
+    def _drawn(self, position: int, column: Column) -> _Drawn:
+        cells = []
+        for row in self.table.rows:
+            cell = row.cells.get(column.key)
+            text = self._text(cell, column, row)
+            if position == 0:
+                text = "  " * row.indent + text
+            cells.append("" if position == 0 and self._spans(row) else text)
+        return _Drawn(column, spelled(column.title, self.page.encoding), cells)
+
+    def _text(self, cell: Cell, column: Column, row: Row) -> str:
+        if cell is None:
+            return ""
+        if isinstance(cell, tuple):
+            return "█" * BAR[1]  # drawn anew once the width of the column is known
+        if isinstance(cell, str):
+            own_words = column.kind != "text" or row.role != "row"
+            return (spelled if own_words else escaped)(escaped(cell, None) if own_words else cell, self.page.encoding)
+        if column.kind == "share":
+            return numbers.share(cell)
+        return numbers.real(cell) if column.kind == "real" or isinstance(cell, float) else numbers.count(cell)
+
+    def _spans(self, row: Row) -> bool:
+        """A heading or a fold with nothing beside it runs over the whole table."""
+        first = self.table.columns[0].key
+        beside = (cell for key, cell in row.cells.items() if key != first)
+        return row.role in ("group", "fold") and all(cell in (None, "") for cell in beside)
+
+    def _row(self, at: int, row: Row) -> Iterator[Text]:
+        style = _STYLES.get(row.role, "")
+        if row.role == "group" and at > 0:
+            yield Text("")
+        if row.role == "total":
+            yield self._rule(self.drawn)
+        if row.role == "subtotal":
+            yield self._rule([d for d in self.drawn if d.numeric and d.cells[at]])
+        if self._spans(row):
+            indent = "  " * row.indent
+            text = self._text(row.cells.get(self.table.columns[0].key), self.table.columns[0], row)
+            width = self.page.width - len(indent)
+            yield from (Text(indent + line, style) for line in wrapped(text, width))
+            return
+        cells = [
+            self._bar(row.cells[d.column.key], d.width) if d.column.kind == "bar" and d.cells[at]
+            else wrapped_indented(d.cells[at], d.width)
+            for d in self.drawn
+        ]  # fmt: skip
+        yield from self._joined(cells, style)
+
+    def _bar(self, cell: Cell, width: int) -> list[str]:
+        """A bar of that many cells, its parts as long as their weights; ends are rounded, so that they always meet."""
+        parts = cell if isinstance(cell, tuple) else ()
+        so_far: float = 0  # an integer while the weights are, whatever their size
+        total, bar = sum(weight for _, weight in parts), ""
+        for at, (_, weight) in enumerate(parts if total else ()):
+            so_far += weight
+            bar += PARTS[at % len(PARTS)] * (round(width * (so_far / total)) - len(bar))
+        return [spelled(bar, self.page.encoding)]
+
+    def _legend(self) -> Iterator[Text]:
+        """What the parts of the bars are, once below the table."""
+        for drawn in self.drawn:
+            if drawn.column.kind == "bar":
+                labels = dict.fromkeys(
+                    (at, label)
+                    for row in self.table.rows
+                    if isinstance(cell := row.cells.get(drawn.column.key), tuple)
+                    for at, (label, _) in enumerate(cell)
+                )
+                yield from self.page.paragraph("   ".join(f"{PARTS[at % len(PARTS)]} {label}" for at, label in labels))
+
+    def _joined(self, cells: Sequence[list[str]], style: str, bottom: bool = False) -> Iterator[Text]:
+        """Lines of one row: cells side by side, numbers to the right."""
+        height = max(map(len, cells))
+        for level in range(height):
+            line = ""
+            for drawn, lines in zip(self.drawn, cells, strict=True):
+                at = level - (height - len(lines)) if bottom else level
+                text = lines[at] if 0 <= at < len(lines) else ""
+                padding = " " * (drawn.width - cell_len(text))
+                line += (padding + text if drawn.numeric else text + padding) + " " * GAP
+            yield Text(line.rstrip(" "), style)
+
+    def _rule(self, under: Sequence[_Drawn]) -> Text:
+        """A line along these columns; one line over the whole table where they are all of it."""
+        dash = spelled("─", self.page.encoding)
+        widths = [d.width for d in self.drawn]
+        if len(under) == len(self.drawn):
+            return Text(dash * min(sum(widths) + GAP * (len(widths) - 1), self.page.width), "dim")
+        marks = (dash * d.width if d in under else " " * d.width for d in self.drawn)
+        return Text((" " * GAP).join(marks).rstrip(), "dim")
+
+
+def wrapped_indented(text: str, width: int) -> list[str]:
+    """Wrapped text whose later lines keep the indent of the first."""
+    body = text.lstrip(" ")
+    indent = text[: len(text) - len(body)] if cell_len(text) > width else ""
+    if not indent:
+        return wrapped(text, width)
+    return [indent + line for line in wrapped(body, max(2, width - len(indent)))]
