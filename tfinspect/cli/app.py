@@ -12,7 +12,10 @@ from __future__ import annotations
 import difflib
 import errno
 import gc
+import importlib
+import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, NoReturn
@@ -44,16 +47,12 @@ app = typer.Typer(
 )
 
 
-def _register() -> None:
-    import importlib
-    import importlib.util
+COMMANDS: Final = ("tokenize", "trace", "params", "flops")
 
-    for name in ("tokenize", "trace", "params", "flops"):
-        if importlib.util.find_spec(f"tfinspect.cli.cmd_{name}"):
-            app.command(cls=Command)(getattr(importlib.import_module(f"tfinspect.cli.cmd_{name}"), name))
-
-
-_register()
+for _name in COMMANDS:
+    if importlib.util.find_spec(f"tfinspect.cli.cmd_{_name}"):
+        _module = importlib.import_module(f"tfinspect.cli.cmd_{_name}")
+        app.command(cls=Command)(getattr(_module, _name))
 
 
 def _show_version(asked: bool) -> None:
@@ -169,16 +168,26 @@ def _complain(words: str, code: int) -> int:
 
 def _reworded(error: Any, argv: Sequence[str]) -> str:
     """A complaint of typer in the project's own form: what was typed, and what to do."""
-    context = error.ctx
-    command = context.command_path if context else "tfinspect"
-    help = f"see {command} --help"
-    if (option := getattr(error, "option_name", None)) and context and "No such option" in str(error):
-        typed = next((word for word in argv if word.startswith(option)), option)
-        known = [o for param in context.command.get_params(context) for o in (*param.opts, *param.secondary_opts)]
-        near = difflib.get_close_matches(typed.partition("=")[0], known, n=1)
-        hints = [f"did you mean {near[0]}?"] if near else []
-        if any(param.param_type_name == "argument" for param in context.command.params):
-            hints.append(f"text that begins with a dash goes after -- ({command} -- {typed}) or through standard input")
-        return f"unknown option {typed!r}; {' '.join(hints) or help}"
-    words = error.format_message().strip().rstrip(".")
-    return f"{words[:1].lower()}{words[1:]}; {help}"
+    if error.ctx is None:
+        called = argv[0] if argv and argv[0] in COMMANDS else ""
+        return f"{_lower(error.format_message())}; see {f'tfinspect {called}'.rstrip()} --help"
+    command, path = error.ctx.command, error.ctx.command_path
+    if type(error).__name__ != "NoSuchOption":
+        return f"{_lower(error.format_message())}; see {path} --help"
+    typed = next((word for word in argv if word.startswith(error.option_name)), error.option_name)
+    if isinstance(command, Group):
+        return f"unknown option {typed!r}; options come after the command: {path} COMMAND {typed}"
+    known = [option for param in command.get_params(error.ctx) for option in (*param.opts, *param.secondary_opts)]
+    near = difflib.get_close_matches(typed.partition("=")[0], known, n=1)
+    hints = [f"did you mean {near[0]}?"] if near else []
+    if any(param.param_type_name == "argument" for param in command.params):
+        hints.append(
+            f"text that begins with a dash goes to standard input or after --: {path} -- {shlex.quote(typed)}"
+        )
+    return f"unknown option {typed!r}; {' '.join(hints) or f'see {path} --help'}"
+
+
+def _lower(sentence: str) -> str:
+    """A sentence as a clause: no capital, no full stop, on one line."""
+    words = " ".join(sentence.split()).rstrip(".")
+    return words[:1].lower() + words[1:]

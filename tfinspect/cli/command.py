@@ -14,7 +14,7 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, get_args, get_origin
 
 from typer.core import TyperCommand, TyperGroup
@@ -80,18 +80,25 @@ class _Plain:
 
 
 class _Layout:
-    """What commands and the group of commands share: the page of help, and values without pydantic."""
+    """What a command and the group of commands share: the page of help, and values without pydantic."""
 
     help: str | None
-    params: list[Any]
 
-    def read_plainly(self) -> None:
-        for param in self.params:
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
             annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
             if get_origin(annotation) is list:
                 (annotation,) = get_args(annotation)
             if annotation in _READERS and hasattr(param, "_runtime_param"):  # releases of typer without it are quick
                 param._runtime_param = _Plain(_READERS[annotation])
+        return params
+
+    def get_help(self, ctx: Any) -> str:
+        from tfinspect.render.page import spelled
+
+        text: str = super().get_help(ctx)  # type: ignore[misc]
+        return spelled(text, getattr(sys.stdout, "encoding", None))
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(self.help or "")):
@@ -102,11 +109,12 @@ class _Layout:
                 formatter.write_text(paragraph)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):  # type: ignore[attr-defined]
-            if record := param.get_help_record(ctx):
-                kind = "Arguments" if param.param_type_name == "argument" else "Options"
-                panels.setdefault(getattr(param, "rich_help_panel", None) or kind, []).append(record)
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            if param.param_type_name == "argument":
+                panels["Arguments"].append((param.metavar or param.name.upper(), param.help or ""))
+            elif record := param.get_help_record(ctx):
+                panels.setdefault(param.rich_help_panel or "Options", []).append(record)
         for title, records in panels.items():
             _write_definitions(formatter, title, records)
 
@@ -114,28 +122,13 @@ class _Layout:
 class Command(_Layout, TyperCommand):
     """A command of tfinspect."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.read_plainly()
-
-    def get_help(self, ctx: Any) -> str:
-        return _carried(super().get_help(ctx))
-
 
 class Group(_Layout, TyperGroup):
     """The commands of tfinspect."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.read_plainly()
-
-    def get_help(self, ctx: Any) -> str:
-        return _carried(super().get_help(ctx))
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         commands = [(name, _first_sentence(command.help)) for name, command in self.commands.items()]
-        if commands:
-            _write_definitions(formatter, "Commands", commands)
+        _write_definitions(formatter, "Commands", commands)
         super().format_options(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -147,10 +140,12 @@ class Group(_Layout, TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _write_definitions(formatter: Any, title: str, records: Iterable[tuple[str, str]]) -> None:
+def _write_definitions(formatter: Any, title: str, records: Sequence[tuple[str, str]]) -> None:
+    if not records:
+        return
     with formatter.section(title):
         if formatter.width >= SIDE_BY_SIDE:
-            formatter.write_dl(list(records))
+            formatter.write_dl(records)
             return
         for term, definition in records:
             formatter.write_text(term)
@@ -160,9 +155,3 @@ def _write_definitions(formatter: Any, title: str, records: Iterable[tuple[str, 
 
 def _first_sentence(text: str | None) -> str:
     return inspect.cleandoc(text or "").partition("\n\n")[0].replace("\n", " ")
-
-
-def _carried(text: str) -> str:
-    from tfinspect.render.page import spelled
-
-    return spelled(text, getattr(sys.stdout, "encoding", None))

@@ -38,7 +38,7 @@ BAR: Final = (12, 24)
 """Narrowest and natural width of a bar."""
 PARTS: Final = "█░▓▒"
 """What the parts of a bar are drawn with, in turn: to be told apart without colour."""
-NUMERIC: Final = ("count", "bytes", "share", "real")
+NUMERIC: Final = ("count", "bytes", "binary", "share", "real")
 
 _STYLES: Final = {"group": "bold", "fold": "dim", "subtotal": "bold", "total": "bold"}
 
@@ -143,26 +143,31 @@ class _Layout:
         for at, row in enumerate(self.table.rows):
             yield from self._row(at, row)
         yield from self._legend()
+        notes = list(self.table.notes)
         if self.hidden:
-            names = ", ".join(column.title or column.key for column in self.hidden)
+            names = ", ".join(column.title or column.key for column in self.table.columns if column in self.hidden)
             columns = "column" if len(self.hidden) == 1 else "columns"
-            yield from self.page.paragraph(f"({columns} left out: {names}; a wider terminal or --json shows them)")
-        for note in self.table.notes:
+            notes.append(f"({columns} left out: {names}; a wider terminal or --json shows more)")
+        if notes:
+            yield Text("")
+        for note in notes:
             yield from self.page.paragraph(note)
 
     # Width: each step is taken only while the table is wider than the page.
 
     def _fit(self) -> None:
-        for drawn in self.drawn:
-            drawn.width = max(cell_len(drawn.title), drawn.widest_cell)
-        if self._excess() > 0:
+        while True:
             for drawn in self.drawn:
-                drawn.width = max(drawn.longest_word, drawn.widest_cell)
-        self._shrink([d for d in self.drawn if d.column.kind == "bar"], BAR[0])
-        self._shrink([d for d in self.drawn if d.column.kind == "text"], LONG_TEXT)
-        while self._excess() > 0 and (leaving := self._next_to_leave()) is not None:
+                drawn.width = max(cell_len(drawn.title), drawn.widest_cell)
+            if self._excess() > 0:
+                for drawn in self.drawn:
+                    drawn.width = max(drawn.longest_word, drawn.widest_cell)
+            self._shrink([d for d in self.drawn if d.column.kind == "bar"], BAR[0])
+            self._shrink([d for d in self.drawn if d.column.kind == "text"], LONG_TEXT)
+            if self._excess() <= 0 or (leaving := self._next_to_leave()) is None:
+                break
             self.drawn.remove(leaving)
-            self.hidden.insert(0, leaving.column)
+            self.hidden.append(leaving.column)
         self._shrink([d for d in self.drawn if not d.numeric], SHORT_TEXT)
 
     def _excess(self) -> int:
@@ -205,6 +210,8 @@ class _Layout:
             return (spelled if own_words else escaped)(escaped(cell, None) if own_words else cell, self.page.encoding)
         if column.kind == "share":
             return numbers.share(cell)
+        if column.kind == "binary" and isinstance(cell, int):
+            return numbers.binary_bytes(cell)
         return numbers.real(cell) if column.kind == "real" or isinstance(cell, float) else numbers.count(cell)
 
     def _spans(self, row: Row) -> bool:
