@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, Literal
 
-__all__ = ["Agreement", "Verdict"]
+from tfinspect.errors import CheckFailed
+
+__all__ = ["Agreement", "Verdict", "require"]
 
 Verdict = Literal["agree", "differ", "incomplete", "not measured"]
 
@@ -49,7 +52,23 @@ class Agreement:
         """The fields and the verdict, for JSON."""
         fields = dataclasses.asdict(self)
         fields["uncounted"] = list(self.uncounted)
-        fields["coverage"] = None if self.coverage is None else dict(
-            zip(("counted", "seen"), self.coverage, strict=True)
+        fields["coverage"] = (
+            None if self.coverage is None else dict(zip(("counted", "seen"), self.coverage, strict=True))
         )
         return {**fields, "verdict": self.verdict}
+
+
+def require(agreements: Iterable[Agreement]) -> None:
+    """Nothing, where every figure that was measured agrees.
+
+    Raises:  CheckFailed naming the first figure that differs or is incomplete, and how many others are.
+    """
+    failed = [agreement for agreement in agreements if agreement.failed]
+    if failed:
+        first = failed[0]
+        others = f"; {len(failed) - 1} more" if failed[1:] else ""
+        at_least = "at least " if first.uncounted else ""
+        raise CheckFailed(
+            f"{first.quantity}: closed form {first.closed_form:,}, measured {at_least}{first.measured:,}{others}",
+            "one of the two paths is wrong; please report it",
+        )

@@ -1,0 +1,79 @@
+"""tfinspect flops: what one forward pass of a model costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from tfinspect.cli.command import whole
+from tfinspect.cli.options import Check, Json, model_flags
+from tfinspect.errors import InputError
+
+if TYPE_CHECKING:
+    from tfinspect.sources.resolve import Source
+
+__all__ = ["flops"]
+
+SeqLen = Annotated[
+    Optional[int],  # noqa: UP045 - typer on Python 3.10 reads this spelling
+    typer.Option("--n", "--seq-len", metavar="N", help="Tokens per sequence; by default the model's n_ctx."),
+]
+Batch = Annotated[int, typer.Option("--batch", metavar="B", help="Sequences.")]
+Causal = Annotated[
+    str,
+    typer.Option("--causal", metavar="full|half", help="Count all n² pairs, which run, or the mask's n(n + 1)/2."),
+]
+Head = Annotated[
+    str, typer.Option("--head", metavar="all|last", help="Positions with logits: all, or the last as in generation.")
+]
+Sweep = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--sweep", metavar="A:B", help="Add a table over n = A, 2A, 4A ... up to B, with bars."),
+]
+
+
+@model_flags
+def flops(
+    source: Source,
+    n: SeqLen = None,
+    batch: Batch = 1,
+    causal: Causal = "full",
+    head: Head = "all",
+    sweep: Sweep = None,
+    check: Check = True,
+    json_output: Json = False,
+) -> None:
+    """Multiplications and FLOPs of one forward pass, counted twice.
+
+    The closed form is printed at once; then the torch model runs without memory, and torch counts what it does.
+
+    Examples:
+      tfinspect flops --n 1024
+      tfinspect flops --preset gpt2-xl --causal half --sweep 128:65536 --no-check
+    """
+    from tfinspect.inspectors import flops as inspector
+    from tfinspect.render.output import Output
+    from tfinspect.render.progress import working
+
+    report = inspector.flops(
+        source, seq_len=n, batch=batch, causal=causal, head=head, sweep=_ends(sweep), check=False
+    )  # fmt: skip
+    output = Output(json_output)
+    output.show(report)
+    if check:
+        with working("running the torch model on the meta device"):
+            report = inspector.checked(report)
+        output.show_agreements(report)
+    output.finish(report)
+    inspector.require(report)
+
+
+def _ends(sweep: str | None) -> tuple[int, int] | None:
+    """The first and the last n of A:B."""
+    if sweep is None:
+        return None
+    first, colon, last = sweep.partition(":")
+    if not colon:
+        raise InputError(f"--sweep takes A:B, not {sweep!r}", "for example --sweep 128:65536")
+    return whole("--sweep", first), whole("--sweep", last)

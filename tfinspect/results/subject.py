@@ -1,0 +1,74 @@
+"""The model that a result is about, and how it was come by."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+from tfinspect.presets import PRESETS
+from tfinspect.spec import ModelSpec
+
+__all__ = ["Described", "Subject"]
+
+
+class Described(Protocol):
+    """A spec with its provenance, such as `tfinspect.sources.resolve.Source`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def spec(self) -> ModelSpec: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def derived(self) -> tuple[str, ...]: ...
+    @property
+    def remark(self) -> str: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A model by name, with its spec and where the figures of the spec come from."""
+
+    name: str
+    """The preset's name, or "custom"."""
+    title: str
+    """What a reader knows it as."""
+    spec: ModelSpec
+    origin: str
+    """Where the figures of the spec come from."""
+    derived: tuple[str, ...] = ()
+    """Values that a rule chose because the user left them out."""
+    remark: str = ""
+    """What a careful reader should know about a published count, and no more."""
+
+    @classmethod
+    def of(cls, model: ModelSpec | Described) -> Subject:
+        """The subject of a described model, or of a bare spec: a preset where the spec equals one."""
+        if not isinstance(model, ModelSpec):
+            return cls(model.name, model.title, model.spec, model.origin, model.derived, model.remark)
+        for known in PRESETS.values():
+            if model == known.spec:
+                return cls(known.name, known.title, model, known.source, remark=known.remark)
+        return cls("custom", "custom model", model, "a ModelSpec made in Python")
+
+    def opening(self) -> str:
+        """How a conventions line begins: the title and the whole spec."""
+        return f"{self.title}: {self.spec.summary()}"
+
+    def notes(self) -> tuple[str, ...]:
+        """The provenance in sentences: origin, and what a rule chose."""
+        chosen = (f"Chosen by rule: {'; '.join(self.derived)}.",) if self.derived else ()
+        return (f"Source of the spec: {self.origin}.", *chosen)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: name, title, origin, derived values and the spec's fields."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "origin": self.origin,
+            "derived": list(self.derived),
+            "spec": self.spec.to_dict(),
+        }
