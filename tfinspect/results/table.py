@@ -8,11 +8,12 @@ from typing import Literal, TypeAlias
 
 __all__ = ["Cell", "Column", "Kind", "Role", "Row", "Table"]
 
-Kind = Literal["text", "shape", "formula", "count", "bytes", "share", "real", "bar"]
+Kind = Literal["text", "shape", "formula", "count", "bytes", "binary", "share", "real", "bar"]
 """How a renderer writes a cell.
 
-text, shape, formula: str as it is.  count, bytes: int with separators.  share: a fraction of one, as a percentage.
-real: float, four significant digits.  bar: a tuple of (label, weight) pairs, drawn as a bar of that many parts.
+text, shape, formula: str as it is.  count, bytes: int with separators.  binary: int as KiB, MiB and so on.
+share: a fraction of one, as a percentage.  real: float, four significant digits.
+bar: a tuple of (label, weight) pairs, drawn as a bar of that many parts.
 """
 
 Role = Literal["row", "group", "fold", "subtotal", "total"]

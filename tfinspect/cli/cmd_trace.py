@@ -1,0 +1,77 @@
+"""``tfinspect trace``: every tensor of a forward pass."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tfinspect.cli.options import Json, model_flags
+from tfinspect.sources.resolve import Source
+
+__all__ = ["trace"]
+
+
+@model_flags
+def trace(
+    source: Source,
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts; several make a batch. - reads stdin.")
+    ] = None,
+    file: Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="Read a text from a file.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option("--ids", metavar="IDS", help="Token ids in place of a text: 15496,11,995. Repeat for a batch."),
+    ] = None,
+    pad: Annotated[bool, typer.Option("--pad", help="Fill shorter texts up with <|endoftext|>.")] = False,
+    allow_special: Annotated[
+        bool, typer.Option("--allow-special", help="Read <|endoftext|> as the special token.")
+    ] = False,
+    blocks: Annotated[
+        str, typer.Option("--blocks", metavar="all|0,5,11|none", help="Blocks to show in full.", show_default="0")
+    ] = "",
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Mean, std, range and non-finite count of each tensor.")
+    ] = False,
+    ops: Annotated[bool, typer.Option("--ops", help="Go down to each operation that torch dispatches.")] = False,
+    last: Annotated[
+        bool, typer.Option("--last", help="End with the generation step: last logits, chosen ids, candidates.")
+    ] = False,
+    meta: Annotated[bool, typer.Option("--meta", help="Shapes only: no values, no memory, any size.")] = False,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Show every tensor of a forward pass, from token ids to logits, in the textbook's eight steps.
+
+    Examples:
+      tfinspect trace "蒔絵師が硯箱を"
+      tfinspect trace "Hello, world!" --blocks none --last
+      tfinspect trace --ids 3,1,4,1,5,9 --preset tiny-568 --stats
+    """
+    from tfinspect.cli.texts import ids_given, texts_given
+    from tfinspect.inspectors import trace as inspector
+    from tfinspect.render.output import Output
+    from tfinspect.render.progress import working
+
+    rows = ids_given(ids or [])
+    given = [] if rows and not texts and not file else texts_given(texts or [], file or [])
+    with working("running the model"):
+        report = inspector.trace(
+            source,
+            given,
+            ids=rows,
+            pad=pad,
+            seed=seed,
+            blocks=blocks,
+            stats=stats,
+            ops=ops,
+            last=last,
+            meta=meta,
+            allow_special=allow_special,
+        )
+    output = Output(as_json)
+    output.show(report)
+    output.show_agreements(report)
+    output.finish(report)
+    if any(agreement.failed for agreement in report.agreements):
+        raise typer.Exit(1)

@@ -1,0 +1,213 @@
+"""Every tensor of one forward pass: what the spec implies, held against what a real pass produced."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from tfinspect import tokenizer
+from tfinspect.closed_form.params import ledger
+from tfinspect.closed_form.shapes import Expected, expected
+from tfinspect.dims import bind, sizes
+from tfinspect.errors import InputError
+from tfinspect.results.agreement import Agreement
+from tfinspect.results.subject import Described, Subject
+from tfinspect.results.trace import Candidate, Op, TensorRow, Text, Trace
+from tfinspect.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from tfinspect.measured.shapes import Observed, Traced
+
+__all__ = ["TOP", "blocks_named", "trace"]
+
+#: How many candidates for the next token are listed.
+TOP: Final = 5
+
+
+def trace(
+    model: ModelSpec | Described,
+    texts: Sequence[str | bytes] = (),
+    *,
+    ids: Sequence[Sequence[int]] = (),
+    pad: bool = False,
+    seed: int = 0,
+    blocks: str = "",
+    stats: bool = False,
+    ops: bool = False,
+    last: bool = False,
+    meta: bool = False,
+    allow_special: bool = False,
+) -> Trace:
+    """Every named tensor of a forward pass over some texts, or over rows of token ids.
+
+    The pass is real: seeded GPT-2 initialisation on the CPU, or, with meta, no values and no memory. Tables show the
+    blocks named ("all", "none", "0,5,11"; by default the first) and fold the others; the result holds every block.
+
+    Raises:  InputError for no text, no tokens, an id outside the vocabulary, more tokens than n_ctx, unequal lengths
+             without pad, statistics or a last step without values, or too little memory.
+    Agrees:  closed_form.shapes.expected, tensor by tensor; with ops, multiplications as well.
+    """
+    subject = Subject.of(model)
+    spec = subject.spec
+    rows = _texts(texts, ids, allow_special)
+    seq_len = _length(spec, rows, pad)
+    shown = blocks_named(blocks, spec.n_layers)
+    if meta and (stats or last):
+        raise InputError(
+            f"--meta holds no values, and --{'stats' if stats else 'last'} needs them", "leave one of the two out"
+        )
+    filler = min(tokenizer.SPECIAL_ID, spec.vocab_size - 1)
+    padded = [[*row.ids, *[filler] * (seq_len - len(row.ids))] for row in rows]
+
+    from tfinspect.measured import shapes as measured
+
+    plan = expected(spec, len(rows), seq_len, last=last)
+    folded = {e.name for e in plan if (block := _block(e.name)) is not None and block not in shown}
+    wants_stats: Callable[[str], bool] = (lambda name: name not in folded and not _holds_ids(name)) if stats else _never
+    ran = measured.trace(
+        spec,
+        padded,
+        lengths=[len(row.ids) for row in rows],
+        seed=seed,
+        meta=meta,
+        ops=ops,
+        stats=wants_stats,
+        top=TOP if last else 0,
+    )
+    by_name = {e.name: e for e in plan}
+    unplanned = Expected("", 0, "not in the plan", "")
+    report = Trace(
+        subject=subject,
+        texts=rows,
+        seq_len=seq_len,
+        device="meta" if meta else "cpu",
+        seed=seed,
+        tensors=tuple(_row(by_name.get(seen.name, unplanned), seen) for seen in ran.tensors),
+        shown_blocks=shown,
+        candidates=tuple(tuple(_named(c) for c in row) for row in ran.candidates),
+    )
+    return dataclasses.replace(report, agreements=_agreements(report, plan, ran, ops))
+
+
+def blocks_named(blocks: str, n_layers: int) -> tuple[int, ...]:
+    """The blocks that "all", "none" or "0,5,11" names; the first for an empty string.
+
+    Raises:  InputError for anything else, and for a block that the model does not have.
+    """
+    if blocks in ("", "all", "none"):
+        return tuple(range({"": 1, "all": n_layers, "none": 0}[blocks]))
+    try:
+        named = sorted({int(part) for part in blocks.split(",")})
+    except ValueError:
+        raise InputError(f"--blocks {blocks!r} names no blocks", "give all, none, or numbers such as 0,5,11") from None
+    for block in named:
+        if not 0 <= block < n_layers:
+            raise InputError(f"--blocks {blocks}: there is no block {block}", f"blocks go from 0 to {n_layers - 1}")
+    return tuple(named)
+
+
+def _texts(texts: Sequence[str | bytes], ids: Sequence[Sequence[int]], allow_special: bool) -> tuple[Text, ...]:
+    if texts and ids:
+        raise InputError("both texts and token ids were given", "give one of the two")
+    rows = []
+    for text in texts:
+        data = tokenizer.to_bytes(text)[0] if isinstance(text, str) else text
+        rows.append(Text(data.decode(errors="replace"), tuple(tokenizer.encode(data, allow_special=allow_special))))
+    return tuple(rows) if texts else tuple(Text(None, tuple(row)) for row in ids)
+
+
+def _length(spec: ModelSpec, rows: Sequence[Text], pad: bool) -> int:
+    """T, after everything that can be wrong with the input has been looked for."""
+    if not rows or not any(row.ids for row in rows):
+        raise InputError("nothing to trace (0 tokens)", "give a text of at least one token")
+    for row in rows:
+        for position, token_id in enumerate(row.ids):
+            if isinstance(token_id, bool) or not isinstance(token_id, int):
+                raise InputError(f"id {token_id!r} at position {position} is not an integer")
+            if not 0 <= token_id < spec.vocab_size:
+                raise InputError(
+                    f"id {token_id} at position {position} is outside the model's vocabulary",
+                    f"its ids go from 0 to {spec.vocab_size - 1}",
+                )
+    lengths = [len(row.ids) for row in rows]
+    if max(lengths) > spec.n_ctx:
+        raise InputError(
+            f"the text has {max(lengths):,} tokens and the model's context is {spec.n_ctx:,}",
+            f"shorten it, or give --ctx {max(lengths)}",
+        )
+    if len(set(lengths)) > 1 and not pad:
+        raise InputError(
+            f"the texts have {', '.join(map(str, lengths[:8]))}{', …' if len(lengths) > 8 else ''} tokens, "
+            "and a batch needs one length",
+            "--pad fills the shorter ones up",
+        )
+    if min(lengths) == 0:
+        raise InputError("one of the texts has 0 tokens, so there is nothing to predict from", "leave it out")
+    return max(lengths)
+
+
+def _row(plan: Expected, seen: Observed) -> TensorRow:
+    ops = tuple(Op(call.operator, call.shape, call.flops // 2) for call in seen.calls)
+    return TensorRow(
+        name=seen.name,
+        step=plan.step,
+        block=_block(seen.name),
+        equation=plan.equation,
+        dims=seen.dims,
+        sizes=seen.shape,
+        dtype=seen.dtype,
+        n_bytes=seen.n_bytes,
+        params=plan.params,
+        multiplications=plan.multiplications,
+        stats=seen.stats,
+        ops=ops,
+    )
+
+
+def _agreements(report: Trace, plan: Sequence[Expected], ran: Traced, ops: bool) -> tuple[Agreement, ...]:
+    bound = bind(report.subject.spec, report.batch, report.seq_len)
+    in_place = sum(
+        (e.name, e.dims, sizes(e.dims, bound)) == (seen.name, seen.dims, seen.shape)
+        for e, seen in zip(plan, ran.tensors, strict=False)
+    )
+    how = "torch model on the meta device" if report.device == "meta" else "torch model on the CPU"
+    shapes = Agreement(
+        "tensors of the expected name, shape and place", max(len(plan), len(ran.tensors)), in_place, f"{how}, tapped"
+    )
+    closed = sum(term.params for term in ledger(report.subject.spec))
+    found = (shapes, Agreement("parameters", closed, ran.params, f"{how}, unique parameters"))
+    if not ops:
+        return found
+    calls = [call for seen in ran.tensors for call in seen.calls]
+    coverage = (sum(call.operator not in ran.uncounted for call in calls), len(calls))
+    work = Agreement(
+        "multiplications",
+        sum(e.multiplications for e in plan),
+        sum(call.flops for call in calls) // 2,
+        f"{how}, each dispatched operation",
+        uncounted=ran.uncounted,
+        coverage=coverage,
+    )
+    return (*found, work)
+
+
+def _named(candidate: Candidate) -> Candidate:
+    """The candidate with what its token says, where GPT-2's table has it."""
+    if candidate.token_id >= tokenizer.VOCAB_SIZE:
+        return candidate
+    text = tokenizer.decode([candidate.token_id]).decode(errors="backslashreplace")
+    return dataclasses.replace(candidate, text=text)
+
+
+def _block(name: str) -> int | None:
+    parts = name.split(".")
+    return int(parts[1]) if parts[0] == "blocks" else None
+
+
+def _holds_ids(name: str) -> bool:
+    return name in ("tokens", "next.ids")
+
+
+def _never(name: str) -> bool:
+    return False

@@ -1,0 +1,169 @@
+"""The named tensors of a real forward pass, as a listening tap sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfinspect.dims import bind, mismatch
+from tfinspect.errors import CheckFailed
+from tfinspect.measured import params
+from tfinspect.measured.dispatch import Watcher, without_compiler
+from tfinspect.measured.flops import Call, call_flops, first_shape, is_accounted_for
+from tfinspect.measured.memory import require_room
+from tfinspect.model.build import build
+from tfinspect.model.transformer import Transformer
+from tfinspect.results.trace import Candidate, Stats
+from tfinspect.spec import ModelSpec
+
+__all__ = ["Observed", "Recorder", "Traced", "statistics", "trace"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Observed:
+    """One named tensor that a forward pass produced."""
+
+    name: str
+    """Path of its tap."""
+    dims: str
+    """Its shape in symbols, as the model says it; held against its sizes when it was seen."""
+    shape: tuple[int, ...]
+    dtype: str
+    n_bytes: int
+    stats: Stats | None
+    """Statistics of its values, where they were asked for."""
+    calls: tuple[Call, ...]
+    """Operators that ran since the tensor before it, where they were asked for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """One forward pass."""
+
+    tensors: tuple[Observed, ...]
+    """Every named tensor, in the order in which they arose."""
+    params: int
+    """Unique parameters of the model that ran."""
+    uncounted: tuple[str, ...]
+    """Operators that nobody counted, where operators were watched."""
+    candidates: tuple[tuple[Candidate, ...], ...]
+    """The likeliest next tokens after each text, where the last step was asked for."""
+
+
+class Recorder:
+    """A tap that writes down what passes, and insists that each tensor has the shape that it claims.
+
+    It holds no tensor. Scores and weights are seen unless told otherwise.
+    """
+
+    sees_scores = True
+
+    def __init__(self, bound: dict[str, int], *, stats: Callable[[str], bool] = lambda name: False) -> None:
+        self.bound, self.wants_stats = bound, stats
+        self.seen: list[Observed] = []
+        self.pending: list[Call] = []
+        self.uncounted: dict[str, None] = {}
+        self._right: set[tuple[str, torch.Size]] = set()  # (dims, shape) that were found to agree
+
+    def __call__(self, name: str, tensor: Tensor, dims: str) -> Tensor:
+        shape = tensor.shape
+        if (dims, shape) not in self._right:
+            if problem := mismatch(name, dims, shape, self.bound):
+                raise CheckFailed(problem)
+            self._right.add((dims, shape))
+        calls, self.pending = tuple(self.pending), []
+        stats = statistics(tensor) if self.wants_stats(name) else None
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        self.seen.append(Observed(name, dims, tuple(shape), dtype, tensor.nbytes, stats, calls))
+        self.pending = []  # what statistics ran is not the model's
+        return tensor
+
+    def within(self, place: str) -> _Place:
+        """The same record, for names inside a place."""
+        return _Place(self, f"{place}.")
+
+    def watch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """What a `Watcher` calls after each operator."""
+        packet = func._overloadpacket
+        name = str(packet)
+        self.pending.append(Call(name, "", first_shape(result), call_flops(packet, args, kwargs, result)))
+        if not is_accounted_for(packet):
+            self.uncounted[name] = None
+
+
+class _Place:
+    """A recorder seen from inside a block."""
+
+    sees_scores = True
+
+    def __init__(self, recorder: Recorder, prefix: str) -> None:
+        self.recorder, self.prefix = recorder, prefix
+
+    def __call__(self, name: str, tensor: Tensor, dims: str) -> Tensor:
+        return self.recorder(self.prefix + name, tensor, dims)
+
+    def within(self, place: str) -> _Place:
+        return _Place(self.recorder, f"{self.prefix}{place}.")
+
+
+def trace(
+    spec: ModelSpec,
+    ids: Sequence[Sequence[int]],
+    *,
+    lengths: Sequence[int] | None = None,
+    seed: int = 0,
+    meta: bool = False,
+    ops: bool = False,
+    stats: Callable[[str], bool] = lambda name: False,
+    top: int = 0,
+) -> Traced:
+    """One forward pass over a batch of token ids, with every named tensor written down.
+
+    Shapes:  ids [B, T], rows of one length; lengths [B], how many of each row are text (the rest is padding).
+    Raises:  InputError where the weights and the pass do not fit into memory; CheckFailed where a tensor has another
+             shape than it claims.
+    """
+    batch, seq_len = len(ids), len(ids[0])
+    if not meta:
+        require_room(spec, params.count(spec).total, batch, seq_len)
+    model = build(spec, device="meta" if meta else "cpu", seed=seed)
+    tokens = torch.zeros((batch, seq_len), dtype=torch.long, device="meta") if meta else torch.tensor(ids)
+    recorder = Recorder(bind(spec, batch, seq_len), stats=stats)
+    candidates = run(model, tokens, recorder, lengths or [seq_len] * batch, ops=ops, top=top)
+    return Traced(tuple(recorder.seen), params.counted(model).total, tuple(recorder.uncounted), candidates)
+
+
+@torch.no_grad()
+def run(
+    model: Transformer, tokens: Tensor, recorder: Recorder, lengths: Sequence[int], *, ops: bool, top: int
+) -> tuple[tuple[Candidate, ...], ...]:
+    """The forward pass under a recorder, and the generation step after it where top > 0."""
+    with without_compiler(), Watcher(recorder.watch) if ops else contextlib.nullcontext():
+        logits = model(tokens, recorder)
+        if not top:
+            return ()
+        last = torch.tensor(lengths) - 1
+        tap = recorder.within("next")
+        next_logits = tap("logits", logits[torch.arange(len(lengths)), last], "B V")
+        tap("ids", next_logits.argmax(dim=-1), "B")
+    chances, chosen = next_logits.double().softmax(dim=-1).topk(min(top, next_logits.shape[-1]), dim=-1)
+    return tuple(
+        tuple(Candidate(i, p) for i, p in zip(row_ids, row_chances, strict=True))
+        for row_ids, row_chances in zip(chosen.tolist(), chances.tolist(), strict=True)
+    )
+
+
+def statistics(tensor: Tensor) -> Stats:
+    """Mean, standard deviation and range over the finite values, in float64, and how many are not finite."""
+    values = tensor.double().flatten()
+    finite = values[values.isfinite()]
+    n_non_finite = values.numel() - finite.numel()
+    if not finite.numel():
+        return Stats(None, None, None, None, n_non_finite)
+    mean, std = finite.mean().item(), finite.std(correction=0).item()
+    return Stats(mean, std, finite.min().item(), finite.max().item(), n_non_finite)

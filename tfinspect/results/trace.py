@@ -1,0 +1,340 @@
+"""Every named tensor of one forward pass, from token ids to logits.
+
+Units:  parameters; multiplications of matrix products (1 multiply-add = 1 multiplication = 2 FLOPs); bytes of the
+        tensor itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, Literal
+
+from tfinspect.dims import brackets
+from tfinspect.results.agreement import Agreement
+from tfinspect.results.subject import Subject
+from tfinspect.results.table import Cell, Column, Row, Table
+
+__all__ = ["STEPS", "Candidate", "Op", "Stats", "TensorRow", "Text", "Trace"]
+
+#: The textbook's eight steps.
+STEPS: Final[Mapping[int, str]] = {
+    1: "text becomes token ids",
+    2: "each id picks a row of the token table",
+    3: "positions are added",
+    4: "attention: each position gathers from the ones before it",
+    5: "first residual addition",
+    6: "MLP, position by position, and second residual addition",
+    7: "after the last block",
+    8: "hidden states become logits",
+}
+
+#: How dtypes are written before sizes, as torch's own graphs do: f32[1, 16, 768].
+_SHORT: Final[Mapping[str, str]] = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "int64": "i64",
+    "int32": "i32",
+    "bool": "b8",
+}
+
+#: How many ids of a text the first table shows.
+_SHOWN_IDS: Final = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stats:
+    """Values of a tensor in figures; None where no value is finite."""
+
+    mean: float | None
+    std: float | None
+    """Population standard deviation."""
+    minimum: float | None
+    maximum: float | None
+    non_finite: int
+    """How many values are infinite or not a number, such as the −∞ of masked scores; left out of the others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Op:
+    """One operator that torch dispatched on the way to a tensor."""
+
+    operator: str
+    """Its name in torch, "aten.addmm"."""
+    sizes: tuple[int, ...]
+    """Shape of its first output."""
+    multiplications: int
+    """By its own formula from the shapes that it met; 0 for elementwise work and movement."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorRow:
+    """One named tensor."""
+
+    name: str
+    """Path in the model: "blocks.3.attn.scores"; layers count from 0."""
+    step: int
+    """The textbook's step, 1 to 8."""
+    block: int | None
+    """Which block it is in, from 0; None outside the blocks."""
+    equation: str
+    """What makes it, in the textbook's letters."""
+    dims: str
+    """Its shape in symbols."""
+    sizes: tuple[int, ...]
+    """Its shape as it was measured."""
+    dtype: str
+    n_bytes: int
+    params: int
+    """Parameters that take part in making it and in no earlier row."""
+    multiplications: int
+    """Multiplications of the matrix product that makes it."""
+    stats: Stats | None = None
+    ops: tuple[Op, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its name under a heading that says where it is: "scores", "out"."""
+        return self.name.rpartition(".")[2].removeprefix("final_")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Text:
+    """One text of the batch."""
+
+    text: str | None
+    """The text; None where token ids were given."""
+    ids: tuple[int, ...]
+    """Its token ids, without padding."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """One possible next token."""
+
+    token_id: int
+    probability: float
+    """Softmax of the last position's logits, no temperature."""
+    text: str | None = None
+    """What the token says, where it is one of GPT-2's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """Every named tensor of one forward pass, with the steps of the textbook as headings."""
+
+    schema: ClassVar[str] = "tfinspect.trace/1"
+
+    subject: Subject
+    texts: tuple[Text, ...]
+    seq_len: int
+    """T: positions of each row, padding included."""
+    device: Literal["cpu", "meta"]
+    seed: int
+    """Seed of the random weights."""
+    tensors: tuple[TensorRow, ...]
+    """All tensors, whatever is shown."""
+    shown_blocks: tuple[int, ...]
+    """Blocks that the tables show in full; the others are folded."""
+    candidates: tuple[tuple[Candidate, ...], ...] = ()
+    """Likeliest next tokens after each text, where the generation step was asked for."""
+    agreements: tuple[Agreement, ...] = ()
+
+    @property
+    def batch(self) -> int:
+        """B: number of texts."""
+        return len(self.texts)
+
+    @property
+    def params(self) -> int:
+        """Parameters of the whole model: the sum over all rows."""
+        return sum(row.params for row in self.tensors)
+
+    @property
+    def multiplications(self) -> int:
+        """Multiplications of the whole pass: the sum over all rows."""
+        return sum(row.multiplications for row in self.tensors)
+
+    @property
+    def padded(self) -> bool:
+        """Whether some text is shorter than the batch."""
+        return any(len(text.ids) < self.seq_len for text in self.texts)
+
+    @property
+    def conventions(self) -> str:
+        """The spec, the run, and what is counted."""
+        where = "on the meta device, no values" if self.device == "meta" else f"random weights, seed {self.seed}"
+        return (
+            f"{self.subject.opening()}. One forward pass over [B, T] = {brackets((self.batch, self.seq_len))}, "
+            f"float32, {where}. MACs: multiplications of matrix products, 1 multiply-add = 1 multiplication = 2 FLOPs; "
+            f"causal attention in full, head at all positions, look-ups 0, tied head counted once."
+        )
+
+    def tables(self) -> tuple[Table, ...]:
+        """Texts, tensors, and where they were asked for, statistics and next tokens."""
+        stats = (self._stats_table(),) if any(row.stats for row in self.tensors) else ()
+        candidates = (self._candidate_table(),) if self.candidates else ()
+        return (self._text_table(), self._tensor_table(), *stats, *candidates)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as JSON-ready values: every tensor of every block, whatever the tables fold."""
+        return {
+            "conventions": self.conventions,
+            "model": self.subject.to_dict(),
+            "batch": self.batch,
+            "seq_len": self.seq_len,
+            "device": self.device,
+            "seed": None if self.device == "meta" else self.seed,
+            "texts": [{"text": t.text, "ids": list(t.ids), "n_padding": self.seq_len - len(t.ids)} for t in self.texts],
+            "tensors": [_row_dict(row) for row in self.tensors],
+            "total_params": self.params,
+            "total_multiplications": self.multiplications,
+            "total_flops": 2 * self.multiplications,
+            "next": [[dataclasses.asdict(c) for c in row] for row in self.candidates] or None,
+        }
+
+    def _text_table(self) -> Table:
+        columns = (
+            Column("text", "text", keep=9),
+            Column("tokens", "tokens", "count", keep=9),
+            Column("ids", "ids", keep=9),
+        )
+        rows = []
+        for text in self.texts:
+            ids = " ".join(map(str, text.ids[:_SHOWN_IDS])) + (" …" if len(text.ids) > _SHOWN_IDS else "")
+            rows.append(Row({"text": _one_line(text.text), "tokens": len(text.ids), "ids": ids}))
+        notes = []
+        if self.padded:
+            notes.append(
+                f"Shorter texts are padded at the end to {self.seq_len} positions. "
+                "Under the causal mask no position of a text sees its padding, but padding costs as much as text."
+            )
+        if any(len(text.ids) > _SHOWN_IDS for text in self.texts):
+            notes.append(f"Only the first {_SHOWN_IDS} ids of a text are shown; tfinspect tokenize shows all.")
+        return Table("Input", columns, tuple(rows), tuple(notes))
+
+    def _tensor_table(self) -> Table:
+        columns = (
+            Column("name", "tensor", keep=9),
+            Column("dims", "shape", "shape", keep=9),
+            Column("sizes", "dtype and sizes", "shape", keep=9),
+            Column("bytes", "bytes", "binary", keep=3),
+            Column("params", "parameters", "count", keep=5),
+            Column("multiplications", "MACs", "count", keep=6),
+            Column("equation", "made by", "formula", keep=1),
+        )
+        rows = tuple(self._tensor_rows())
+        total = Row({"name": "total", "params": self.params, "multiplications": self.multiplications}, "total")
+        random = ("The weights are random, so the values mean nothing; shapes, parameters and work are exact.",)
+        return Table("Tensors", columns, (*rows, total), random if self.device == "cpu" and self.candidates else ())
+
+    def _tensor_rows(self) -> Iterator[Row]:
+        for (step, block), rows in itertools.groupby(self.tensors, self._place):
+            if step is None:
+                yield from _fold(list(rows))
+                continue
+            where = "" if block is None else f" (block {block})"
+            yield Row({"name": f"Step {step}: {STEPS[step]}{where}"}, "group")
+            for row in rows:
+                yield Row(_cells(row))
+                yield from (_op(op) for op in row.ops)
+
+    def _place(self, row: TensorRow) -> tuple[int | None, int | None]:
+        """The heading that a tensor stands under: its step and block; no step for blocks that are folded."""
+        folded = row.block is not None and row.block not in self.shown_blocks
+        return (None, None) if folded else (row.step, row.block)
+
+    def _stats_table(self) -> Table:
+        columns = (
+            Column("name", "tensor", keep=9),
+            Column("mean", "mean", "real", keep=8),
+            Column("std", "std", "real", keep=8),
+            Column("minimum", "minimum", "real", keep=7),
+            Column("maximum", "maximum", "real", keep=7),
+            Column("non_finite", "non-finite", "count", keep=6),
+        )
+        rows = tuple(
+            Row({"name": row.name, **dataclasses.asdict(row.stats)}) for row in self.tensors if row.stats is not None
+        )
+        notes = (
+            "Over finite values, in float64; std is the population's. Non-finite scores are the −∞ of the causal mask.",
+        )
+        return Table("Statistics", columns, rows, notes)
+
+    def _candidate_table(self) -> Table:
+        columns = (
+            Column("rank", "rank", "count", keep=9),
+            Column("token_id", "id", "count", keep=9),
+            Column("text", "token", keep=9),
+            Column("probability", "probability", "share", keep=9),
+        )
+        rows = []
+        for text, candidates in zip(self.texts, self.candidates, strict=True):
+            if self.batch > 1:
+                rows.append(Row({"rank": f"after {_one_line(text.text) or 'the ids'}"}, "group"))
+            for rank, c in enumerate(candidates, 1):
+                rows.append(Row({"rank": rank, "token_id": c.token_id, "text": c.text, "probability": c.probability}))
+        return Table("Candidates for the next token", columns, tuple(rows))
+
+
+def _cells(row: TensorRow) -> dict[str, Cell]:
+    return {
+        "name": row.label,
+        "dims": brackets(row.dims),
+        "sizes": _SHORT.get(row.dtype, row.dtype) + brackets(row.sizes),
+        "bytes": row.n_bytes,
+        "params": row.params or None,
+        "multiplications": row.multiplications or None,
+        "equation": row.equation,
+    }
+
+
+def _op(op: Op) -> Row:
+    name = op.operator.removeprefix("aten.")
+    return Row({"name": name, "sizes": brackets(op.sizes), "multiplications": op.multiplications or None}, "fold", 1)
+
+
+def _fold(rows: list[TensorRow]) -> Iterator[Row]:
+    """Whole blocks as one row: which they are, how many tensors each has, and the sums of their figures."""
+    blocks = sorted({row.block for row in rows if row.block is not None})
+    one = len(blocks) == 1
+    which = f"block {blocks[0]}, {len(rows)} tensors" if one else f"blocks {blocks[0]} to {blocks[-1]}"
+    each = "" if one else f", {len(rows) // len(blocks)} tensors each"
+    yield Row({"name": f"Steps 4 to 6, folded ({which}{each})"}, "group")
+    cells: dict[str, Cell] = {
+        "name": "1 block" if one else f"{len(blocks)} blocks",
+        "bytes": sum(row.n_bytes for row in rows),
+        "params": sum(row.params for row in rows),
+        "multiplications": sum(row.multiplications for row in rows),
+    }
+    yield Row(cells, "fold")
+
+
+def _row_dict(row: TensorRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "step": row.step,
+        "block": row.block,
+        "equation": row.equation,
+        "shape": list(row.dims.split()),
+        "sizes": list(row.sizes),
+        "dtype": row.dtype,
+        "bytes": row.n_bytes,
+        "params": row.params,
+        "multiplications": row.multiplications,
+        "stats": None if row.stats is None else dataclasses.asdict(row.stats),
+        "ops": [
+            {"operator": op.operator, "sizes": list(op.sizes), "multiplications": op.multiplications} for op in row.ops
+        ]
+        or None,
+    }
+
+
+def _one_line(text: str | None) -> str | None:
+    """A text as one line of a table: line ends and control characters as escapes."""
+    if text is None:
+        return None
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
