@@ -44,8 +44,10 @@ class Output:
         page = _page()
         page.write(page.paragraph(""))
         hanging = max(len(agreement.verdict) for agreement in report.agreements) + 2
+        how = ""
         for agreement in report.agreements:
-            sentence = f"{agreement.verdict:<{hanging}}{said(agreement)}"
+            sentence = f"{agreement.verdict:<{hanging}}{said(agreement, how)}"
+            how = agreement.how
             page.write(page.paragraph(sentence, hanging, "" if agreement.verdict == "agree" else "bold"))
 
     def finish(self, report: Report) -> None:
@@ -55,8 +57,8 @@ class Output:
             sys.stdout.flush()
 
 
-def said(agreement: Agreement) -> str:
-    """Two figures and how they came about, in words."""
+def said(agreement: Agreement, how: str = "") -> str:
+    """Two figures in words, and how the second was measured unless the reader was just told (how)."""
     closed = _figure(agreement.closed_form)
     if agreement.measured is None:
         reason = f"; {agreement.reason}" if agreement.reason else ""
@@ -68,14 +70,15 @@ def said(agreement: Agreement) -> str:
         if agreement.verdict == "incomplete"
         else f"{agreement.quantity}: closed form {closed} {relation[agreement.verdict]} measured {measured}"
     )
-    words += f" ({agreement.how})"
+    if agreement.how != how:
+        words += f" ({agreement.how})"
     if agreement.tolerance:
         words += f", within {_figure(agreement.tolerance)}"
     if agreement.coverage is not None:
         counted, seen = map(count, agreement.coverage)
         words += f"; ops counted {counted} of {seen}"
     if agreement.uncounted:
-        words += f"; nobody counted {', '.join(agreement.uncounted)}"
+        words += f"; uncounted: {', '.join(agreement.uncounted)}"
     return words
 
 

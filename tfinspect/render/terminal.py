@@ -1,6 +1,6 @@
 """Tables and paragraphs for a terminal, aligned at any width.
 
-A page that is too narrow for a table is met in this order: titles of columns wrap, bars shrink, cells of long text
+A page that is too narrow for a table is met in this order: titles of columns wrap and shapes close up, bars shrink, cells of long text
 wrap; then whole columns leave, those of the lowest `keep` first and from the right; then all text wraps. Numbers never
 wrap and are never cut.
 
@@ -161,6 +161,8 @@ class _Layout:
                 drawn.width = max(cell_len(drawn.title), drawn.widest_cell)
             if self._excess() > 0:
                 for drawn in self.drawn:
+                    if drawn.column.kind == "shape":
+                        drawn.cells = [cell.replace(", ", ",") for cell in drawn.cells]
                     drawn.width = max(drawn.longest_word, drawn.widest_cell)
             self._shrink([d for d in self.drawn if d.column.kind == "bar"], BAR[0])
             self._shrink([d for d in self.drawn if d.column.kind == "text"], LONG_TEXT)
@@ -212,7 +214,9 @@ class _Layout:
             return numbers.share(cell)
         if column.kind == "binary" and isinstance(cell, int):
             return numbers.binary_bytes(cell)
-        return numbers.real(cell) if column.kind == "real" or isinstance(cell, float) else numbers.count(cell)
+        if isinstance(cell, float):
+            return numbers.real(cell)
+        return numbers.binary_bytes(cell) if column.kind == "binary" else numbers.count(cell)
 
     def _spans(self, row: Row) -> bool:
         """A heading or a fold with nothing beside it runs over the whole table."""
