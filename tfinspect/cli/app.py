@@ -9,13 +9,9 @@ An error is ``error: message; hint`` on standard error. TFINSPECT_TRACEBACK=1 sh
 
 from __future__ import annotations
 
-import difflib
 import errno
 import gc
-import importlib
-import importlib.util
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, NoReturn
@@ -23,6 +19,10 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.main import get_command
 
+from tfinspect.cli.cmd_flops import flops
+from tfinspect.cli.cmd_params import params
+from tfinspect.cli.cmd_tokenize import tokenize
+from tfinspect.cli.cmd_trace import trace
 from tfinspect.cli.command import Command, Group
 from tfinspect.errors import InspectError
 from tfinspect.render.page import harden, on_terminal, page_width
@@ -47,12 +47,10 @@ app = typer.Typer(
 )
 
 
-COMMANDS: Final = ("tokenize", "trace", "params", "flops")
+COMMANDS: Final = {command.__name__: command for command in (tokenize, trace, params, flops)}
 
-for _name in COMMANDS:
-    if importlib.util.find_spec(f"tfinspect.cli.cmd_{_name}"):
-        _module = importlib.import_module(f"tfinspect.cli.cmd_{_name}")
-        app.command(cls=Command)(getattr(_module, _name))
+for _command in COMMANDS.values():
+    app.command(cls=Command)(_command)
 
 
 def _show_version(asked: bool) -> None:
@@ -122,11 +120,14 @@ def run() -> NoReturn:
 
 
 def _invoke(argv: list[str]) -> int:
-    width = min(page_width(), 80)
-    result = get_command(app).main(
-        argv, prog_name="tfinspect", standalone_mode=False, windows_expand_args=False, terminal_width=width
-    )
-    return result if isinstance(result, int) else 0
+    """Run the command; typer's own `main` would turn some errors into exit codes of its own."""
+    command = get_command(app)
+    try:
+        with command.make_context("tfinspect", argv, terminal_width=min(page_width(), 80)) as context:
+            command.invoke(context)
+    except typer.Exit as left:
+        return left.exit_code
+    return 0
 
 
 def _output_failed(error: OSError) -> int:
@@ -177,13 +178,14 @@ def _reworded(error: Any, argv: Sequence[str]) -> str:
     typed = next((word for word in argv if word.startswith(error.option_name)), error.option_name)
     if isinstance(command, Group):
         return f"unknown option {typed!r}; options come after the command: {path} COMMAND {typed}"
+    import difflib
+    import shlex
+
     known = [option for param in command.get_params(error.ctx) for option in (*param.opts, *param.secondary_opts)]
     near = difflib.get_close_matches(typed.partition("=")[0], known, n=1)
     hints = [f"did you mean {near[0]}?"] if near else []
     if any(param.param_type_name == "argument" for param in command.params):
-        hints.append(
-            f"text that begins with a dash goes to standard input or after --: {path} -- {shlex.quote(typed)}"
-        )
+        hints.append(f"text that begins with a dash goes to standard input or after --: {path} -- {shlex.quote(typed)}")
     return f"unknown option {typed!r}; {' '.join(hints) or f'see {path} --help'}"
 
 

@@ -10,7 +10,6 @@ and numbers are read here instead, with errors in the project's own form.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import re
 import sys
@@ -134,6 +133,8 @@ class Group(_Layout, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
         if name not in self.commands:
+            import difflib
+
             near = difflib.get_close_matches(name, self.commands, n=1)
             known = f"commands: {', '.join(self.commands)}"
             raise InputError(f"unknown command {name!r}", f"did you mean {near[0]}? {known}" if near else known)

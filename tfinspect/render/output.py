@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping
@@ -88,6 +87,8 @@ def document(report: Report, encoding: str | None = "utf-8") -> str:
     Integers are exact. What JSON has no literal for is a string: "NaN", "Infinity", "-Infinity". Characters stand for
     themselves unless the encoding lacks one of them, or one is half a surrogate pair: then all but ASCII is escaped.
     """
+    import json
+
     from tfinspect import __version__
 
     content = {

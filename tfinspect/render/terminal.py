@@ -1,10 +1,11 @@
 """Tables and paragraphs for a terminal, aligned at any width.
 
-A page that is too narrow for a table is met in this order: titles of columns wrap and shapes close up, bars shrink, cells of long text
-wrap; then whole columns leave, those of the lowest `keep` first and from the right; then all text wraps. Numbers never
-wrap and are never cut.
+A page that is too narrow for a table is met in this order: titles of columns wrap and shapes close up, bars shrink,
+cells of long text wrap; then whole columns leave, those of the lowest `keep` first and from the right; then all text
+wraps. Numbers never wrap and are never cut.
 
-rich knows how wide a character is and writes the styles; cells are plain text, so that ``[b]`` and ``:smile:`` stay.
+rich knows how wide a character is, and writes the styles where the page has any. It is given text and a style, never
+markup: ``[b]`` and ``:smile:`` stay.
 """
 
 from __future__ import annotations
@@ -12,17 +13,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, NamedTuple, TextIO
 
 from rich.cells import cell_len, chop_cells
-from rich.text import Text
 
 from tfinspect.render import numbers
 from tfinspect.render.page import escaped, page_width, spelled, styled
 from tfinspect.results.table import Cell, Column, Row, Table
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 __all__ = ["Page"]
 
@@ -43,6 +40,13 @@ NUMERIC: Final = ("count", "bytes", "binary", "share", "real")
 _STYLES: Final = {"group": "bold", "fold": "dim", "subtotal": "bold", "total": "bold"}
 
 
+class Line(NamedTuple):
+    """One line of a page, with one style."""
+
+    text: str
+    style: str = ""
+
+
 class Page:
     """A stream that tables and paragraphs are drawn on."""
 
@@ -51,36 +55,35 @@ class Page:
         self.width = page_width() if width is None else width
         self.encoding = getattr(stream, "encoding", None)
         self.styled = styled(stream)
-        self._console: Console | None = None
 
-    def write(self, lines: Iterable[Text]) -> None:
+    def write(self, lines: Iterable[Line]) -> None:
         """Write lines, and see them on their way at once."""
         if self.styled:
-            for line in lines:
-                self._styles().print(line, soft_wrap=True)
+            self._write_styled(lines)
         else:
-            self.stream.writelines(f"{line.plain}\n" for line in lines)
+            self.stream.writelines(f"{line.text}\n" for line in lines)
         self.stream.flush()
 
-    def paragraph(self, text: str, hanging: int = 0, style: str = "") -> list[Text]:
+    def paragraph(self, text: str, hanging: int = 0, style: str = "") -> list[Line]:
         """Sentences, wrapped; each line after the first begins with so many spaces."""
         width = min(self.width, PROSE)
         first, *rest = wrapped(spelled(escaped(text, None), self.encoding), width, width - hanging)
-        return [Text(first, style), *(Text(" " * hanging + line, style) for line in rest)]
+        return [Line(first, style), *(Line(" " * hanging + line, style) for line in rest)]
 
-    def table(self, table: Table) -> list[Text]:
+    def table(self, table: Table) -> list[Line]:
         """A table with its title above and its notes below."""
         return list(_Layout(self, table).lines())
 
-    def _styles(self) -> Console:
-        if self._console is None:
-            from rich.console import Console
+    def _write_styled(self, lines: Iterable[Line]) -> None:
+        from rich.console import Console
+        from rich.text import Text
 
-            self._console = Console(
-                file=self.stream, width=self.width, force_terminal=True, force_jupyter=False, no_color=False,
-                color_system="standard", markup=False, emoji=False, highlight=False,
-            )  # fmt: skip
-        return self._console
+        console = Console(
+            file=self.stream, width=self.width, force_terminal=True, force_jupyter=False, no_color=False,
+            color_system="standard", markup=False, emoji=False, highlight=False,
+        )  # fmt: skip
+        for line in lines:
+            console.print(Text(*line), soft_wrap=True)
 
 
 def wrapped(text: str, width: int, rest: int | None = None) -> list[str]:
@@ -134,7 +137,7 @@ class _Layout:
         self.hidden: list[Column] = []
         self._fit()
 
-    def lines(self) -> Iterator[Text]:
+    def lines(self) -> Iterator[Line]:
         if self.table.title:
             yield from self.page.paragraph(self.table.title, style="bold")
         if any(drawn.title for drawn in self.drawn):
@@ -149,7 +152,7 @@ class _Layout:
             columns = "column" if len(self.hidden) == 1 else "columns"
             notes.append(f"({columns} left out: {names}; a wider terminal or --json shows more)")
         if notes:
-            yield Text("")
+            yield Line("")
         for note in notes:
             yield from self.page.paragraph(note)
 
@@ -212,8 +215,6 @@ class _Layout:
             return (spelled if own_words else escaped)(escaped(cell, None) if own_words else cell, self.page.encoding)
         if column.kind == "share":
             return numbers.share(cell)
-        if column.kind == "binary" and isinstance(cell, int):
-            return numbers.binary_bytes(cell)
         if isinstance(cell, float):
             return numbers.real(cell)
         return numbers.binary_bytes(cell) if column.kind == "binary" else numbers.count(cell)
@@ -224,10 +225,10 @@ class _Layout:
         beside = (cell for key, cell in row.cells.items() if key != first)
         return row.role in ("group", "fold") and all(cell in (None, "") for cell in beside)
 
-    def _row(self, at: int, row: Row) -> Iterator[Text]:
+    def _row(self, at: int, row: Row) -> Iterator[Line]:
         style = _STYLES.get(row.role, "")
         if row.role == "group" and at > 0:
-            yield Text("")
+            yield Line("")
         if row.role == "total":
             yield self._rule(self.drawn)
         if row.role == "subtotal":
@@ -236,7 +237,7 @@ class _Layout:
             indent = "  " * row.indent
             text = self._text(row.cells.get(self.table.columns[0].key), self.table.columns[0], row)
             width = self.page.width - len(indent)
-            yield from (Text(indent + line, style) for line in wrapped(text, width))
+            yield from (Line(indent + line, style) for line in wrapped(text, width))
             return
         cells = [
             self._bar(row.cells[d.column.key], d.width) if d.column.kind == "bar" and d.cells[at]
@@ -255,7 +256,7 @@ class _Layout:
             bar += PARTS[at % len(PARTS)] * (round(width * (so_far / total)) - len(bar))
         return [spelled(bar, self.page.encoding)]
 
-    def _legend(self) -> Iterator[Text]:
+    def _legend(self) -> Iterator[Line]:
         """What the parts of the bars are, once below the table."""
         for drawn in self.drawn:
             if drawn.column.kind == "bar":
@@ -267,7 +268,7 @@ class _Layout:
                 )
                 yield from self.page.paragraph("   ".join(f"{PARTS[at % len(PARTS)]} {label}" for at, label in labels))
 
-    def _joined(self, cells: Sequence[list[str]], style: str, bottom: bool = False) -> Iterator[Text]:
+    def _joined(self, cells: Sequence[list[str]], style: str, bottom: bool = False) -> Iterator[Line]:
         """Lines of one row: cells side by side, numbers to the right."""
         height = max(map(len, cells))
         for level in range(height):
@@ -277,16 +278,16 @@ class _Layout:
                 text = lines[at] if 0 <= at < len(lines) else ""
                 padding = " " * (drawn.width - cell_len(text))
                 line += (padding + text if drawn.numeric else text + padding) + " " * GAP
-            yield Text(line.rstrip(" "), style)
+            yield Line(line.rstrip(" "), style)
 
-    def _rule(self, under: Sequence[_Drawn]) -> Text:
+    def _rule(self, under: Sequence[_Drawn]) -> Line:
         """A line along these columns; one line over the whole table where they are all of it."""
         dash = spelled("─", self.page.encoding)
         widths = [d.width for d in self.drawn]
         if len(under) == len(self.drawn):
-            return Text(dash * min(sum(widths) + GAP * (len(widths) - 1), self.page.width), "dim")
+            return Line(dash * min(sum(widths) + GAP * (len(widths) - 1), self.page.width), "dim")
         marks = (dash * d.width if d in under else " " * d.width for d in self.drawn)
-        return Text((" " * GAP).join(marks).rstrip(), "dim")
+        return Line((" " * GAP).join(marks).rstrip(), "dim")
 
 
 def wrapped_indented(text: str, width: int) -> list[str]:
