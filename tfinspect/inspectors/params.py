@@ -85,14 +85,14 @@ def _agreements(report: Params) -> tuple[Agreement, ...]:
     return (
         Agreement("parameters", report.total, measured.total, _HOW),
         *(
-            Agreement(COMPONENTS[key], closed, measured.by_component[key], "same model")
+            Agreement(f"parameters, {COMPONENTS[key]}", closed, measured.by_component[key], _HOW)
             for key, closed in report.by_component.items()
         ),
         Agreement(
             "tensors of the expected name and shape",
             len(expected_tensors),
             len(expected_tensors.intersection(measured.tensors)),
-            "same model",
+            _HOW,
         ),
     )
 

@@ -1,0 +1,114 @@
+"""What a spec accepts, what it refuses and in which words, and what is derived where a user leaves something out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.specs import invalid_fields, specs
+from tfinspect.errors import InputError
+from tfinspect.presets import PRESETS, preset
+from tfinspect.sources.resolve import resolve
+from tfinspect.spec import ModelSpec, derive
+
+
+def test_the_default_is_gpt2_small() -> None:
+    # openai/gpt-2, hparams.json of the 124M model
+    spec = ModelSpec()
+    assert (spec.vocab_size, spec.n_ctx, spec.d_model, spec.n_heads, spec.n_layers) == (50_257, 1_024, 768, 12, 12)
+    assert (spec.d_ff, spec.d_head) == (3_072, 64)
+    assert preset("gpt2").spec == spec
+
+
+@given(specs())
+def test_a_spec_is_what_it_was_made_of(spec: ModelSpec) -> None:
+    fields = spec.to_dict()
+    assert fields.pop("d_head") * spec.n_heads == spec.d_model
+    assert ModelSpec(**fields) == spec
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spec.d_model = 1  # type: ignore[misc]
+
+
+@given(specs())
+def test_generated_sizes_differ(spec: ModelSpec) -> None:
+    assert len({spec.vocab_size, spec.n_ctx, spec.d_model, spec.d_ff}) == 4
+
+
+@given(invalid_fields())
+def test_one_invalid_field_is_refused_in_one_line(field: tuple[str, Any]) -> None:
+    name, value = field
+    with pytest.raises(InputError) as refused:
+        ModelSpec(**{name: value})
+    assert name.removeprefix("n_") in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1 or isinstance(value, str)
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "remainder", "near"),
+    [
+        (1_600, 48, 16, "40 or 50"),  # 1600 mod 48 = 16; 40 and 50 divide
+        (770, 12, 2, "11 or 14"),
+    ],
+)
+def test_heads_that_do_not_divide_name_the_remainder_and_the_nearest_divisors(
+    width: int, heads: int, remainder: int, near: str
+) -> None:
+    with pytest.raises(InputError, match=rf"{width} mod {heads} = {remainder}") as refused:
+        ModelSpec(d_model=width, n_heads=heads)
+    assert near in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"positions": "rope", "d_model": 9, "n_heads": 3}, "d_head = 9/3 = 3 is odd"),
+        ({"positions": "sinusoidal", "d_model": 9, "n_heads": 3}, "d_model = 9 is odd"),
+    ],
+)
+def test_positions_in_pairs_need_an_even_width(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        ModelSpec(**fields)
+    assert words in str(refused.value)
+
+
+def test_a_width_alone_keeps_the_ratio_of_the_mlp_and_the_width_of_a_head() -> None:
+    spec, rules = derive(ModelSpec(), {"d_model": 1_024})
+    assert (spec.d_ff, spec.n_heads) == (4_096, 16)
+    assert rules == ("d_ff = 4·d = 4096", "heads = d/64 = 16")
+
+
+def test_a_width_that_64_does_not_divide_keeps_the_number_of_heads() -> None:
+    spec, rules = derive(ModelSpec(), {"d_model": 780})
+    assert (spec.n_heads, spec.d_ff) == (12, 3_120)
+    assert "heads = 12 (d/64 is not whole)" in rules
+
+
+def test_no_rule_no_heads() -> None:
+    with pytest.raises(InputError, match="no number of heads follows from --d 770"):
+        derive(ModelSpec(), {"d_model": 770})
+
+
+@given(specs(), st.data())
+def test_what_a_user_gives_is_what_the_spec_has(spec: ModelSpec, data: st.DataObject) -> None:
+    fields = {name: value for name, value in dataclasses.asdict(spec).items() if name not in ("norm_eps", "dropout")}
+    made, rules = derive(ModelSpec(), fields)
+    assert made == spec
+    assert rules == ()
+
+
+def test_a_spec_that_equals_a_preset_is_that_preset() -> None:
+    source = resolve(d_model=1_024, n_layers=24)
+    assert (source.name, source.spec) == ("gpt2-medium", PRESETS["gpt2-medium"].spec)
+    assert source.derived == ("d_ff = 4·d = 4096", "heads = d/64 = 16")
+    assert resolve("gpt2", d_model=768, n_layers=12).name == "gpt2"
+    assert resolve(tied_head=False).name == "custom"
+
+
+def test_an_unknown_preset_names_the_nearest() -> None:
+    with pytest.raises(InputError, match="did you mean gpt2-xl"):
+        preset("gpt2-xxl")
