@@ -20,8 +20,13 @@ _HOMES: Final = {
     "PRESETS": "tfinspect.presets",
     "Source": "tfinspect.sources.resolve",
     "Table": "tfinspect.results.table",
+    "decode": "tfinspect.inspectors.tokens",
+    "flops": "tfinspect.inspectors.flops",
+    "params": "tfinspect.inspectors.params",
     "preset": "tfinspect.presets",
     "resolve": "tfinspect.sources.resolve",
+    "tokens": "tfinspect.inspectors.tokens",
+    "trace": "tfinspect.inspectors.trace",
 }
 
 __all__ = sorted(["__version__", *_HOMES])

@@ -9,6 +9,7 @@ An error is ``error: message; hint`` on standard error. TFINSPECT_TRACEBACK=1 sh
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -33,6 +34,7 @@ BAD_INPUT: Final = 2
 DEFECT: Final = 70
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
+OUT_OF_MEMORY: Final = "out of memory; choose a smaller model or a shorter text"
 
 #: Base of typer's complaints about arguments; typer exports only its subclasses.
 UsageError: Final[Any] = typer.BadParameter.__base__
@@ -79,27 +81,12 @@ def tfinspect(
 
 def main(argv: Sequence[str]) -> int:
     """The exit code, after the command has run and all its output is written."""
+    code = _outcome(argv)
     try:
-        code = _invoke(list(argv) or ["--help"])
         sys.stdout.flush()
-        return code
-    except InspectError as error:
-        return _complain(str(error), error.exit_code)
-    except UsageError as error:
-        return _complain(_reworded(error, argv), BAD_INPUT)
-    except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
-    except MemoryError:
-        return _complain("out of memory; choose a smaller model or a shorter text", BAD_INPUT)
     except OSError as error:
         return _output_failed(error)
-    except Exception as error:
-        if os.environ.get("TFINSPECT_TRACEBACK"):
-            raise
-        if "can't allocate memory" in str(error):  # torch says it as a RuntimeError
-            return _complain("out of memory; choose a smaller model or a shorter text", BAD_INPUT)
-        what = f"internal: {type(error).__name__}: {error}"
-        return _complain(f"{what}; please report it: TFINSPECT_TRACEBACK=1 shows where it arose", DEFECT)
+    return code
 
 
 def run() -> NoReturn:
@@ -112,22 +99,44 @@ def run() -> NoReturn:
     code = main(sys.argv[1:])
     if "torch" not in sys.modules:
         sys.exit(code)
-    # Taking torch down takes up to half a second and does nothing for a process that ends. Output is flushed, and
-    # nothing in tfinspect waits for the interpreter's end.
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    # Taking torch down takes up to half a second and does nothing for a process that ends, and nothing in
+    # tfinspect waits for the interpreter's end.
+    with contextlib.suppress(OSError):  # standard output is flushed already, by main
+        sys.stderr.flush()
     os._exit(code)
 
 
-def _invoke(argv: list[str]) -> int:
-    """Run the command; typer's own `main` would turn some errors into exit codes of its own."""
-    command = get_command(app)
+def _outcome(argv: Sequence[str]) -> int:
+    """The exit code of a command, its error said where it had one."""
     try:
-        with command.make_context("tfinspect", argv, terminal_width=min(page_width(), 80)) as context:
-            command.invoke(context)
+        _invoke(list(argv) or ["--help"])
     except typer.Exit as left:
         return left.exit_code
+    except InspectError as error:
+        return _complain(str(error), error.exit_code)
+    except UsageError as error:
+        return _complain(_reworded(error, argv), BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except MemoryError:
+        return _complain(OUT_OF_MEMORY, BAD_INPUT)
+    except OSError as error:
+        return _output_failed(error)
+    except Exception as error:
+        if os.environ.get("TFINSPECT_TRACEBACK"):
+            raise
+        if "can't allocate memory" in str(error):  # torch says it as a RuntimeError
+            return _complain(OUT_OF_MEMORY, BAD_INPUT)
+        what = f"internal: {type(error).__name__}: {error}"
+        return _complain(f"{what}; please report it: TFINSPECT_TRACEBACK=1 shows where it arose", DEFECT)
     return 0
+
+
+def _invoke(argv: list[str]) -> None:
+    """Run the command; typer's own `main` would turn some errors into exit codes of its own."""
+    width = min(page_width(), 80)
+    with get_command(app).make_context("tfinspect", argv, terminal_width=width) as context:
+        context.command.invoke(context)
 
 
 def _output_failed(error: OSError) -> int:
@@ -142,9 +151,10 @@ def _output_failed(error: OSError) -> int:
 def _discard(stream: Any) -> None:
     """Point a stream to nowhere, so that what it still holds cannot fail once more when the interpreter ends."""
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        nowhere, number = os.open(os.devnull, os.O_WRONLY), stream.fileno()
+        if nowhere != number:  # the system gives a closed file's number out again
+            os.dup2(nowhere, number)
+            os.close(nowhere)
     except (OSError, ValueError):  # no file of the system behind it
         return
 
