@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,11 +34,10 @@ __all__ = [
     "Call",
     "Measurement",
     "Tally",
-    "call_flops",
     "causal_pairs",
     "count",
     "count_model",
-    "is_accounted_for",
+    "operator",
     "tally",
     "unmeasurable",
 ]
@@ -124,7 +124,7 @@ ELEMENTWISE: Final[Mapping[str, str]] = {
 #: Operators that move, select or make values, and compute nothing.
 # fmt: off
 MOVEMENT: Final = frozenset((
-    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange", "bernoulli",
+    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange", "argmax", "argmin", "topk", "bernoulli",
     "bitwise_and", "bitwise_not", "cat", "clone", "copy", "copy_", "detach", "detach_", "embedding", "empty",
     "empty_like", "empty_strided", "eq", "expand", "fill", "fill_", "full", "full_like", "ge", "gt", "index",
     "index_select", "item", "le", "lift_fresh", "logical_and", "logical_not", "lt", "masked_fill", "masked_fill_",
@@ -135,8 +135,7 @@ MOVEMENT: Final = frozenset((
 # fmt: on
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One operator that ran."""
 
     operator: str
@@ -175,11 +174,12 @@ def tally(run: Callable[[], object]) -> Tally:
     uncounted: dict[str, None] = {}
 
     def watch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        packet = getattr(func, "_overloadpacket", func)
+        known = operator(getattr(func, "_overloadpacket", func))
         module = max(counter.mod_tracker.parents, key=len)
-        calls.append(Call(str(packet), module, first_shape(result), call_flops(packet, args, kwargs, result)))
-        if not is_accounted_for(packet):
-            uncounted[str(packet)] = None
+        flops = known.flops(args, result) if known.flops else 0
+        calls.append(Call(known.name, module, first_shape(result), flops))
+        if not known.accounted_for:
+            uncounted[known.name] = None
 
     # The counter is entered last and so asked first; what it passes on, decomposed, is what the watcher sees.
     with without_compiler(), Watcher(watch), counter:
@@ -189,24 +189,48 @@ def tally(run: Callable[[], object]) -> Tally:
     return Tally(counter.get_total_flops(), by_operator, tuple(calls), tuple(uncounted))
 
 
-def call_flops(packet: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> int:
-    """FLOPs of one call by its operator's formula, torch's own or ours; 0 where it has none."""
-    if packet in FORMULAS:
-        return FORMULAS[packet](*(a.shape if isinstance(a, Tensor) else a for a in args))
-    if packet in flop_registry:
-        return int(flop_registry[packet](*args, **kwargs, out_val=result))
-    return 0
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operator:
+    """What is known of one operator."""
+
+    name: str
+    """ "aten.addmm"."""
+    flops: Callable[[tuple[Any, ...], Any], int] | None
+    """FLOPs of a call from its arguments and its result, by torch's own formula or ours; None for no product."""
+    accounted_for: bool
+    """Whether it is known as a product, as elementwise work or as movement."""
 
 
-def is_accounted_for(packet: Any) -> bool:
-    """Whether an operator is known as a product, as elementwise work or as movement."""
-    short = str(packet).removeprefix("aten.")
-    return packet in FORMULAS or packet in flop_registry or short in ELEMENTWISE or short in MOVEMENT
+@functools.cache
+def operator(packet: Any) -> Operator:
+    """What is known of an operator that the dispatcher met."""
+    name, short = str(packet), str(packet).removeprefix("aten.")
+    flops = _of_shapes(FORMULAS[packet]) if packet in FORMULAS else _of_torch(flop_registry.get(packet))
+    return Operator(name, flops, flops is not None or short in ELEMENTWISE or short in MOVEMENT)
+
+
+def _of_shapes(formula: Callable[..., int]) -> Callable[[tuple[Any, ...], Any], int]:
+    def flops(args: tuple[Any, ...], result: Any) -> int:
+        shapes = [a.shape if isinstance(a, Tensor) else a for a in args]
+        return formula(*shapes, out_shape=first_shape(result))
+
+    return flops
+
+
+def _of_torch(formula: Any) -> Callable[[tuple[Any, ...], Any], int] | None:
+    """A formula of torch's table; the one of shapes that it wraps, where it says so, spares a walk through a call."""
+    if formula is None:
+        return None
+    if inner := getattr(formula, "__wrapped__", None):
+        return _of_shapes(inner)
+    return lambda args, result: formula(*args, out_val=result)
 
 
 def first_shape(result: Any) -> Shape:
     """Shape of an operator's output, or of its first where it has several; () for none."""
-    outputs = result if isinstance(result, tuple | list) else (result,)
+    if isinstance(result, Tensor):
+        return tuple(result.shape)
+    outputs = result if isinstance(result, tuple | list) else ()
     return next((tuple(r.shape) for r in outputs if isinstance(r, Tensor)), ())
 
 

@@ -14,7 +14,7 @@ from tfinspect.dims import bind, mismatch
 from tfinspect.errors import CheckFailed
 from tfinspect.measured import params
 from tfinspect.measured.dispatch import Watcher, without_compiler
-from tfinspect.measured.flops import Call, call_flops, first_shape, is_accounted_for
+from tfinspect.measured.flops import Call, first_shape, operator
 from tfinspect.measured.memory import require_room
 from tfinspect.model.build import build
 from tfinspect.model.transformer import Transformer
@@ -89,11 +89,11 @@ class Recorder:
 
     def watch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """What a `Watcher` calls after each operator."""
-        packet = func._overloadpacket
-        name = str(packet)
-        self.pending.append(Call(name, "", first_shape(result), call_flops(packet, args, kwargs, result)))
-        if not is_accounted_for(packet):
-            self.uncounted[name] = None
+        known = operator(getattr(func, "_overloadpacket", func))
+        flops = known.flops(args, result) if known.flops else 0
+        self.pending.append(Call(known.name, "", first_shape(result), flops))
+        if not known.accounted_for:
+            self.uncounted[known.name] = None
 
 
 class _Place:

@@ -1,0 +1,197 @@
+"""`tfinspect.trace`: what a student sees, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tfinspect.errors import InputError
+from tfinspect.inspectors.trace import blocks_named, trace
+from tfinspect.presets import PRESETS
+from tfinspect.results.trace import TensorRow, Trace
+
+GPT2 = PRESETS["gpt2"].spec
+TINY = PRESETS["tiny-568"].spec
+MAKIE = "蒔絵師が硯箱を"
+
+
+def of(report: Trace, name: str) -> TensorRow:
+    return next(row for row in report.tensors if row.name == name)
+
+
+def test_the_sample_text_goes_through_the_eight_steps() -> None:
+    # Chapter B, 15.2 to 15.6: 16 tokens; every shape in the order in which the chapter gives it.
+    report = trace(GPT2, [MAKIE], last=True)
+    assert report.texts[0].ids == (
+        164, 240, 242, 163, 113, 113, 30585, 104, 35585, 163, 94, 107, 163, 106, 109, 31758,
+    )  # fmt: skip
+    outside = [(row.step, row.name, row.sizes) for row in report.tensors if row.block is None]
+    assert outside == [
+        (1, "tokens", (1, 16)),
+        (2, "embed.tokens", (1, 16, 768)),
+        (3, "embed.positions", (16, 768)),
+        (3, "embed.sum", (1, 16, 768)),
+        (7, "final_norm", (1, 16, 768)),
+        (8, "logits", (1, 16, 50_257)),
+        (8, "next.logits", (1, 50_257)),
+        (8, "next.ids", (1,)),
+    ]
+    for block in range(12):
+        inside = [(row.step, row.label, row.sizes) for row in report.tensors if row.block == block]
+        assert inside == [
+            (4, "norm1", (1, 16, 768)),
+            (4, "q", (1, 12, 16, 64)),
+            (4, "k", (1, 12, 16, 64)),
+            (4, "v", (1, 12, 16, 64)),
+            (4, "scores", (1, 12, 16, 16)),
+            (4, "weights", (1, 12, 16, 16)),
+            (4, "heads", (1, 12, 16, 64)),
+            (4, "concat", (1, 16, 768)),
+            (4, "out", (1, 16, 768)),
+            (5, "resid_mid", (1, 16, 768)),
+            (6, "norm2", (1, 16, 768)),
+            (6, "hidden", (1, 16, 3_072)),
+            (6, "activated", (1, 16, 3_072)),
+            (6, "out", (1, 16, 768)),
+            (6, "resid_out", (1, 16, 768)),
+        ]
+    assert report.params == 124_439_808
+    assert [a.verdict for a in report.agreements] == ["agree", "agree"]
+
+
+def test_four_tokens_cost_494_423_040_multiplications() -> None:
+    # L(12nd² + 2n²d) + ndV at n = 4, which the operator counter of torch gives too.
+    report = trace(GPT2, ["Hello, world!"], ops=True)
+    assert report.texts[0].ids == (15_496, 11, 995, 0)
+    assert report.multiplications == 494_423_040
+    assert sum(op.multiplications for row in report.tensors for op in row.ops) == 494_423_040
+    assert of(report, "logits").sizes == (1, 4, 50_257)
+
+
+@pytest.mark.parametrize("blocks", ["", "all", "none", "0,5,11", "5"])
+def test_folding_changes_no_total(blocks: str) -> None:
+    report = trace(GPT2, ["Hello, world!"], blocks=blocks, meta=True)
+    table = report.tables()[1]
+    for key, total in (("params", 124_439_808), ("multiplications", 494_423_040)):
+        parts = [row.cells.get(key) or 0 for row in table.rows if row.role in ("row", "fold")]
+        assert sum(parts) == total  # type: ignore[arg-type]
+        assert table.rows[-1].cells[key] == total
+    assert len(report.tensors) == 4 + 12 * 15 + 2
+
+
+def test_the_shown_blocks_are_those_that_were_named() -> None:
+    report = trace(GPT2, ["hi"], blocks="0,5,11", meta=True)
+    headings = [row.cells["name"] for row in report.tables()[1].rows if row.role == "group"]
+    assert [h for h in headings if "Step 5" in str(h)] == [
+        f"Step 5: first residual addition (block {i})" for i in (0, 5, 11)
+    ]
+    folded = [h for h in headings if "folded" in str(h)]
+    assert folded == [
+        "Steps 4 to 6, folded (blocks 1 to 4, 15 tensors each)",
+        "Steps 4 to 6, folded (blocks 6 to 10, 15 tensors each)",
+    ]
+
+
+def test_post_ln_blocks_normalise_after_the_sum_and_gpt1_has_no_final_norm() -> None:
+    report = trace(PRESETS["gpt1"].spec, ids=[[1, 2, 3]], meta=True)
+    names = [row.label for row in report.tensors if row.block == 0]
+    assert names.index("resid_mid") < names.index("norm1") < names.index("hidden")
+    assert names[-2:] == ["resid_out", "norm2"]
+    assert "final_norm" not in {row.name for row in report.tensors}
+
+
+def test_rope_and_alibi_add_no_position_vectors() -> None:
+    for positions in ("rope", "alibi", "none"):
+        report = trace(TINY.replace(positions=positions), ids=[[1, 2, 3]])
+        assert 3 not in {row.step for row in report.tensors}
+
+
+def test_statistics_leave_out_the_masked_scores_and_count_them() -> None:
+    report = trace(TINY, ids=[[3, 1, 4, 1, 5, 9]], stats=True, blocks="all")
+    for i in range(2):
+        scores, weights = (of(report, f"blocks.{i}.attn.{name}").stats for name in ("scores", "weights"))
+        assert scores is not None
+        assert weights is not None
+        assert scores.non_finite == 2 * 6 * 5 // 2  # heads times pairs in the future
+        assert scores.mean is not None
+        assert math.isfinite(scores.mean)
+        assert weights.minimum == 0.0
+        assert weights.maximum == 1.0  # the first position sees only itself
+        assert weights.mean == pytest.approx(1 / 6, abs=1e-7)  # float32: 12 rows of 6 sum to 12
+    final = of(report, "final_norm").stats
+    assert final is not None
+    assert final.mean == pytest.approx(0, abs=1e-6)
+    assert of(report, "tokens").stats is None
+
+
+def test_the_last_step_lists_candidates_by_falling_probability() -> None:
+    report = trace(GPT2, ["hello", "there"], last=True)
+    assert of(report, "next.logits").sizes == (2, 50_257)
+    assert of(report, "next.ids").sizes == (2,)
+    for row in report.candidates:
+        chances = [c.probability for c in row]
+        assert chances == sorted(chances, reverse=True)
+        assert 0 < sum(chances) < 1
+    assert report.candidates[0][0].text is not None
+
+
+def test_padding_is_said_and_never_changes_a_texts_prediction() -> None:
+    alone = trace(GPT2, ["hello"], last=True)
+    padded = trace(GPT2, ["hello", "hello world"], pad=True, last=True)
+    assert padded.padded
+    assert padded.multiplications == 494_275_584  # 2 rows of 2 positions, not 1 + 2 tokens nor one row of 3
+    assert any("padded" in note for note in padded.tables()[0].notes)
+    assert [c.token_id for c in padded.candidates[0]] == [c.token_id for c in alone.candidates[0]]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"texts": [""]}, "0 tokens"),
+        ({}, "0 tokens"),
+        ({"texts": ["hello", "hello world"]}, "1, 2 tokens"),
+        ({"ids": [[1], []], "pad": True}, "0 tokens"),
+        ({"ids": [[5, -1]]}, "id -1 at position 1"),
+        ({"ids": [[50_257]]}, "id 50257 at position 0"),
+        ({"ids": [[1.0]]}, "1.0"),
+        ({"ids": [[True]]}, "True"),
+        ({"texts": ["a"], "ids": [[1]]}, "both"),
+        ({"texts": ["a"], "blocks": "12"}, "no block 12"),
+        ({"texts": ["a"], "blocks": "x"}, "'x'"),
+        ({"texts": ["a"], "meta": True, "stats": True}, "--stats"),
+        ({"texts": ["a"], "meta": True, "last": True}, "--last"),
+    ],
+)
+def test_what_cannot_be_traced_is_said_before_anything_runs(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        trace(GPT2, **given)
+    assert words in caught.value.message
+
+
+def test_one_token_more_than_the_context_names_both_numbers() -> None:
+    assert trace(GPT2, ids=[[1] * 1_024], meta=True).seq_len == 1_024
+    with pytest.raises(InputError) as caught:
+        trace(GPT2, ids=[[1] * 1_025])
+    assert "1,025" in caught.value.message
+    assert "1,024" in caught.value.message
+
+
+def test_the_vocabulary_of_the_model_bounds_the_ids() -> None:
+    with pytest.raises(InputError, match="id 10 at position 2"):
+        trace(TINY, ids=[[0, 9, 10]])
+
+
+def test_a_model_that_does_not_fit_is_refused_with_the_way_out() -> None:
+    huge = GPT2.replace(d_model=65_536, n_heads=64, d_ff=4 * 65_536, n_layers=200)
+    with pytest.raises(InputError, match="GiB") as caught:
+        trace(huge, ["hi"])
+    assert "--meta" in caught.value.hint
+
+
+def test_block_lists() -> None:
+    assert blocks_named("", 3) == (0,)
+    assert blocks_named("all", 3) == (0, 1, 2)
+    assert blocks_named("none", 3) == ()
+    assert blocks_named("2,0,2", 3) == (0, 2)
