@@ -79,6 +79,7 @@ def test_each_formula_is_worth_the_figure_beside_it(spec: ModelSpec, run: dict[s
     assert all(value(work.formula, bound) == work.evaluations for work in report.elementwise)
     assert all(value(part.formula, bound) == part.flops for part in report.per_token)
     growth = report.growth
+    assert value(growth.block_formula, bound) == report.block
     assert value(growth.linear_formula, bound) == report.linear
     assert value(growth.quadratic_formula, bound) == report.quadratic
     if run["seq_len"]:

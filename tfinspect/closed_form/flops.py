@@ -90,12 +90,12 @@ def growth(spec: ModelSpec, *, seq_len: int, batch: int = 1, causal: Causal = "f
         quadratic = "2·n²·d"
         quotient = "n/(6d)" if plain else "n/(2d + d_ff)"
         crossover = "6d" if plain else "2d + d_ff"
-        doubling = "(12d + 4n)/(6d + n)" if plain else "(4d + 2·d_ff + 4n)/(2d + d_ff + n)"
+        doubling = "(12d + 4n)/(6d + n)" if plain else "2 + 2n/(2d + d_ff + n)"
     else:
         quadratic = "n(n + 1)·d"
         quotient = "(n + 1)/(12d)" if plain else "(n + 1)/(4d + 2·d_ff)"
         crossover = "12d − 1" if plain else "4d + 2·d_ff − 1"
-        doubling = "(24d + 4n + 2)/(12d + n + 1)" if plain else "(8d + 4·d_ff + 4n + 2)/(4d + 2·d_ff + n + 1)"
+        doubling = "2 + 2n/(12d + n + 1)" if plain else "2 + 2n/(4d + 2·d_ff + n + 1)"
     linear = "12·n·d²" if plain else "4·n·d² + 2·n·d·d_ff"
     meeting = value(crossover, bound)
     once, twice = (
@@ -103,7 +103,8 @@ def growth(spec: ModelSpec, *, seq_len: int, batch: int = 1, causal: Causal = "f
         for length in (seq_len, 2 * seq_len)
     )
     return Growth(
-        linear_formula=" + ".join(batched + product for product in linear.split(" + ")),
+        block_formula=f"B·({linear} + {quadratic})" if batched else f"{linear} + {quadratic}",
+        linear_formula=f"B·({linear})" if batched and not plain else batched + linear,
         quadratic_formula=batched + quadratic,
         ratio_formula=quotient,
         ratio=ratio(quotient, bound),

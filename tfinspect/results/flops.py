@@ -62,6 +62,7 @@ class Elementwise:
 class Growth:
     """How the work of a block and of the model grows with n."""
 
+    block_formula: str
     linear_formula: str
     quadratic_formula: str
     ratio_formula: str
@@ -211,6 +212,7 @@ class Flops:
             ],
             "block": {
                 "multiplications": self.block,
+                "formula": growth.block_formula,
                 "linear_formula": growth.linear_formula,
                 "linear_multiplications": self.linear,
                 "quadratic_formula": growth.quadratic_formula,
@@ -258,11 +260,11 @@ class Flops:
             )
             for term in self.terms
         ]
-        n_layers = self.subject.spec.n_layers
+        spec, n_layers = self.subject.spec, self.subject.spec.n_layers
         blocks = Row(
             {
                 "part": f"all {n_layers:,} blocks" if n_layers > 1 else "the only block",
-                "formula": f"{self.growth.linear_formula} + {self.growth.quadratic_formula}",
+                "formula": self.growth.block_formula if spec.d_ff == 4 * spec.d_model else "their sum",
                 "each": self.block,
                 "all": self.block * n_layers,
                 "share": self._share(self.block * n_layers),
@@ -274,7 +276,7 @@ class Flops:
         )
         flops = Row({"part": "FLOPs", "formula": "2 × multiplications", "all": self.flops}, "total")
         columns = (
-            Column("part", "part", keep=9),
+            Column("part", "part", "formula", keep=9),
             Column("formula", "formula (one block)", "formula", keep=4),
             Column("each", "one block", "count", keep=5),
             Column("all", "whole model", "count", keep=9),
@@ -310,7 +312,7 @@ class Flops:
                     "real": _if_any(growth.block_doubling),
                 }
             ),
-            Row({"what": "T(2n)/T(n), model with head", "real": _if_any(growth.model_doubling)}),
+            Row({"what": "T(2n)/T(n), model", "real": _if_any(growth.model_doubling)}),
         )
         columns = (
             Column("what", "one block", keep=9),
@@ -341,7 +343,7 @@ class Flops:
             Row({"part": "FLOPs per token / 2N", "real": cost / rule}),
         )
         columns = (
-            Column("part", "each token", keep=9),
+            Column("part", "each token", "formula", keep=9),
             Column("formula", "formula", "formula", keep=4),
             Column("count", "FLOPs", "count", keep=9),
             Column("real", "ratio", "real", keep=9),

@@ -239,12 +239,14 @@ class Params:
 
     def _byte_table(self) -> Table:
         rows = tuple(
-            Row({"format": name, "each": size, "bytes": size * self.total}) for name, size in BYTES_EACH.items()
+            Row({"format": name, "each": size, "bytes": size * self.total, "short": size * self.total})
+            for name, size in BYTES_EACH.items()
         )
         columns = (
             Column("format", "number format", keep=9),
             Column("each", "bytes each", "bytes", keep=5),
             Column("bytes", "bytes", "bytes", keep=9),
+            Column("short", "in binary units", "binary", keep=5),
         )
         note = "Weights alone: no gradients, optimiser, activations, KV cache or scales of a quantised format."
         return Table("Bytes of the parameters", columns, rows, (note,))
