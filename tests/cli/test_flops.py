@@ -11,7 +11,7 @@ from tests.cli.conftest import Program
 
 
 def test_gpt2_small_at_1024(tfinspect: Program) -> None:
-    ended = tfinspect("flops", "--n", "1024")
+    ended = tfinspect("flops", "--n", "1024", "--every-mode")
     assert (ended.code, ended.err) == (0, "")
     words = " ".join(ended.out.split())
     for figure in ("7,247,757,312", "1,610,612,736", "0.2222", "6d 4,608", "145,824,153,600", "291,648,307,200"):

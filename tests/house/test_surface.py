@@ -26,7 +26,7 @@ SURFACE = {
         "--json", *MODEL,
     },
     "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
-    "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--json", *CHECK, *MODEL},
+    "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--every-mode", "--json", *CHECK, *MODEL},
 }  # fmt: skip
 
 

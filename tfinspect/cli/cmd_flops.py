@@ -31,6 +31,9 @@ Sweep = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--sweep", metavar="A:B", help="Add a table over n = A, 2A, 4A ... up to B, with bars."),
 ]
+EveryMode = Annotated[
+    bool, typer.Option("--every-mode", help="Check each kind of attention in each grad mode: six runs, not three.")
+]
 
 
 @model_flags
@@ -42,6 +45,7 @@ def flops(
     head: Head = "all",
     sweep: Sweep = None,
     check: Check = True,
+    every_mode: EveryMode = False,
     json_output: Json = False,
 ) -> None:
     """Multiplications and FLOPs of one forward pass, counted twice.
@@ -63,7 +67,7 @@ def flops(
     output.show(report)
     if check:
         with working("running the torch model on the meta device"):
-            report = inspector.checked(report)
+            report = inspector.checked(report, every_mode=every_mode)
         output.show_agreements(report)
     output.finish(report)
     inspector.require(report)

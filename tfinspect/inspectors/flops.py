@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
@@ -27,9 +27,17 @@ LONGEST: Final = 10**40
 #: Most doublings in a sweep.
 MOST_DOUBLINGS: Final = 60
 
+Attention = Literal["eager", "fused"]
+Grad = Literal["grad", "no_grad", "inference_mode"]
 
-_ATTENTIONS: Final[tuple[Literal["eager", "fused"], ...]] = ("eager", "fused")
-_GRADS: Final[tuple[Literal["grad", "no_grad", "inference_mode"], ...]] = ("grad", "no_grad", "inference_mode")
+#: The runs of a check: both kinds of attention, and each grad mode once.
+_RUNS: Final[tuple[tuple[Attention, Grad], ...]] = (
+    ("eager", "no_grad"),
+    ("fused", "grad"),
+    ("fused", "inference_mode"),
+)
+#: Every kind of attention in every grad mode.
+_EVERY_RUN: Final = (*_RUNS, *(("eager", "grad"), ("eager", "inference_mode"), ("fused", "no_grad")))
 
 
 def flops(
@@ -41,11 +49,13 @@ def flops(
     head: str = "all",
     sweep: tuple[int, int] | None = None,
     check: bool = True,
+    every_mode: bool = False,
 ) -> Flops:
     """The multiplications of one forward pass by component, their growth with n, and the cost of a token.
 
     seq_len None means the model's n_ctx; 0 gives zeros; beyond n_ctx the figures are arithmetic, and marked so.
-    check=False stops at the closed form, which needs no torch.
+    check=False stops at the closed form, which needs no torch; every_mode checks each kind of attention in each grad
+    mode, six runs in the place of three.
 
     Raises:  InputError for a negative n, a batch below 1, an unknown convention, or a sweep that runs backwards.
     Agrees:  measured.flops.count, exactly, for eager and fused attention, with and without gradients.
@@ -72,12 +82,12 @@ def flops(
         sweep=() if sweep is None else closed_form.sweep(spec, *sweep, batch=batch, causal=pairs, head=positions),
         seq_len_is_n_ctx=seq_len is None,
     )
-    return checked(report) if check else report
+    return checked(report, every_mode=every_mode) if check else report
 
 
-def checked(report: Flops) -> Flops:
+def checked(report: Flops, *, every_mode: bool = False) -> Flops:
     """The same report with the torch model's own count beside it."""
-    return dataclasses.replace(report, agreements=tuple(_agreements(report)))
+    return dataclasses.replace(report, agreements=tuple(_agreements(report, _EVERY_RUN if every_mode else _RUNS)))
 
 
 def require(report: Flops) -> None:
@@ -88,7 +98,7 @@ def require(report: Flops) -> None:
     agreement.require(report.agreements)
 
 
-def _agreements(report: Flops) -> Iterator[Agreement]:
+def _agreements(report: Flops, modes: Sequence[tuple[Attention, Grad]]) -> Iterator[Agreement]:
     from tfinspect.measured.flops import causal_pairs, count, unmeasurable
 
     spec, n, head = report.subject.spec, report.seq_len, report.head
@@ -102,18 +112,17 @@ def _agreements(report: Flops) -> Iterator[Agreement]:
 
     kept = Fraction(pairs, n * n) if n else Fraction(1)
     runs: dict[str, Measurement] = {}
-    for attention in _ATTENTIONS:
-        for grad in _GRADS:
-            run = count(spec, batch=report.batch, seq_len=n, attention=attention, grad=grad, head=head)
-            runs[f"{attention} {grad}"] = run
-            yield Agreement(
-                f"FLOPs, {attention} attention, {grad}",
-                report.flops,
-                exact(_kept_flops(run, kept)),
-                _how(report) + (", fused call taken apart" if attention == "fused" and _apart(run) else ""),
-                uncounted=run.uncounted,
-                coverage=run.coverage,
-            )
+    for attention, grad in modes:
+        run = count(spec, batch=report.batch, seq_len=n, attention=attention, grad=grad, head=head)
+        runs[f"{attention} {grad}"] = run
+        yield Agreement(
+            f"FLOPs, {attention} attention, {grad}",
+            report.flops,
+            exact(_kept_flops(run, kept)),
+            _how(report) + (", fused call taken apart" if attention == "fused" and _apart(run) else ""),
+            uncounted=run.uncounted,
+            coverage=run.coverage,
+        )
     eager, how = runs["eager no_grad"], "eager, no_grad"
     for term in report.terms:
         measured = eager.by_component[term.component] * (kept if term.part == "quadratic" else 1)

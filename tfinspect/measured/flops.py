@@ -124,13 +124,13 @@ ELEMENTWISE: Final[Mapping[str, str]] = {
 #: Operators that move, select or make values, and compute nothing.
 # fmt: off
 MOVEMENT: Final = frozenset((
-    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange", "argmax", "argmin", "topk", "bernoulli",
-    "bitwise_and", "bitwise_not", "cat", "clone", "copy", "copy_", "detach", "detach_", "embedding", "empty",
-    "empty_like", "empty_strided", "eq", "expand", "fill", "fill_", "full", "full_like", "ge", "gt", "index",
+    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange", "argmax", "argmin",
+    "bernoulli", "bitwise_and", "bitwise_not", "cat", "clone", "copy", "copy_", "detach", "detach_", "embedding",
+    "empty", "empty_like", "empty_strided", "eq", "expand", "fill", "fill_", "full", "full_like", "ge", "gt", "index",
     "index_select", "item", "le", "lift_fresh", "logical_and", "logical_not", "lt", "masked_fill", "masked_fill_",
     "new_empty", "new_zeros", "ones", "ones_like", "permute", "rand", "randint", "randn", "reshape", "scalar_tensor",
-    "select", "slice", "split", "split_with_sizes", "squeeze", "stack", "t", "transpose", "tril", "triu", "unbind",
-    "unsqueeze", "view", "where", "zero_", "zeros", "zeros_like",
+    "select", "slice", "split", "split_with_sizes", "squeeze", "stack", "t", "topk", "transpose", "tril", "triu",
+    "unbind", "unsqueeze", "view", "where", "zero_", "zeros", "zeros_like",
 ))
 # fmt: on
 
