@@ -94,7 +94,7 @@ def test_help_fits_80_columns(tfinspect: Program, name: str) -> None:
         (["params", "--d", "-768"], "-768"),
         (["params", "--d", "0"], "0"),
         (["params", "--d", str(10**30)], str(10**30)),
-        (["params", "--d", "9" * 5000], "5,000 characters"),
+        (["params", "--d", "9" * 5000], "--d"),
         (["params", "--d", "770", "--heads", "12"], "n_heads (12) does not divide d_model (770)"),
         (["params", "--eps", "x"], "'x'"),
         (["params", "--preset", "gpt9"], "unknown preset 'gpt9'"),
@@ -186,15 +186,14 @@ def test_output_that_fails_after_an_error_is_the_last_word() -> None:
 @posix
 @pytest.mark.parametrize("words", [LONG, (*LONG, "--json"), ("--help",), ("flops", "--json")])
 def test_a_reader_that_leaves_is_no_error(words: tuple[str, ...]) -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment({})
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait() == 141
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

@@ -69,7 +69,7 @@ class _Plain:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        flag = max(param.opts, key=len) if param.param_type_name == "option" else (param.metavar or param.name.upper())
+        flag = param.opts[0] if param.param_type_name == "option" else (param.metavar or param.name.upper())
         if isinstance(value, list | tuple):
             return type(value)(self._read(flag, item) for item in value)
         return self._read(flag, value)
@@ -113,7 +113,7 @@ class _Layout:
             if param.param_type_name == "argument":
                 panels["Arguments"].append((param.metavar or param.name.upper(), param.help or ""))
             elif record := param.get_help_record(ctx):
-                panels.setdefault(param.rich_help_panel or "Options", []).append(record)
+                panels.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(record)
         for title, records in panels.items():
             _write_definitions(formatter, title, records)
 
