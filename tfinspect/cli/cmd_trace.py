@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tfinspect.cli.options import Json, model_flags
-from tfinspect.sources.resolve import Source
+from tfinspect.cli.texts import Files, Special, ids_given, texts_given
+
+if TYPE_CHECKING:
+    from tfinspect.sources.resolve import Source
 
 __all__ = ["trace"]
 
@@ -16,17 +19,15 @@ __all__ = ["trace"]
 def trace(
     source: Source,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts; several make a batch. - reads stdin.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Texts; several make a batch. - reads standard input.")
     ] = None,
-    file: Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="Read a text from a file.")] = None,
+    files: Files = None,
     ids: Annotated[
         list[str] | None,
         typer.Option("--ids", metavar="IDS", help="Token ids in place of a text: 15496,11,995. Repeat for a batch."),
     ] = None,
-    pad: Annotated[bool, typer.Option("--pad", help="Fill shorter texts up with <|endoftext|>.")] = False,
-    allow_special: Annotated[
-        bool, typer.Option("--allow-special", help="Read <|endoftext|> as the special token.")
-    ] = False,
+    pad: Annotated[bool, typer.Option("--pad", help="Fill shorter texts of a batch up with <|endoftext|>.")] = False,
+    allow_special: Special = False,
     blocks: Annotated[
         str, typer.Option("--blocks", metavar="all|0,5,11|none", help="Blocks to show in full.", show_default="0")
     ] = "",
@@ -48,17 +49,17 @@ def trace(
       tfinspect trace "Hello, world!" --blocks none --last
       tfinspect trace --ids 3,1,4,1,5,9 --preset tiny-568 --stats
     """
-    from tfinspect.cli.texts import ids_given, texts_given
     from tfinspect.inspectors import trace as inspector
     from tfinspect.render.output import Output
     from tfinspect.render.progress import working
+    from tfinspect.results.agreement import require
 
-    rows = ids_given(ids or [])
-    given = [] if rows and not texts and not file else texts_given(texts or [], file or [])
+    rows = [ids_given([row.encode("utf-8", "surrogateescape")]) for row in ids or ()]
+    given = [] if rows and not texts and not files else texts_given(texts or (), files or ())
     with working("running the model"):
         report = inspector.trace(
             source,
-            given,
+            [data for _, data in given],
             ids=rows,
             pad=pad,
             seed=seed,
@@ -73,5 +74,4 @@ def trace(
     output.show(report)
     output.show_agreements(report)
     output.finish(report)
-    if any(agreement.failed for agreement in report.agreements):
-        raise typer.Exit(1)
+    require(report.agreements)

@@ -1,59 +1,76 @@
-"""Texts as they reach a command: arguments, files, standard input, or token ids in place of them. Always bytes."""
+"""Texts and ids as they reach a command: arguments, files, standard input. Always bytes, never changed."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Annotated, Final
+
+import typer
 
 from tfinspect.errors import InputError
 
-__all__ = ["ids_given", "texts_given"]
+__all__ = ["Files", "Special", "ids_given", "texts_given"]
+
+Files = Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="Read a text from a file; repeatable.")]
+Special = Annotated[
+    bool, typer.Option("--allow-special", help="Read <|endoftext|> as the special token 50256, not as text.")
+]
+
+_WAYS: Final = "give one as an argument, with --file PATH, or on standard input"
 
 
-def texts_given(arguments: Sequence[str], files: Sequence[str]) -> list[bytes]:
-    """The texts of a command line, in order: arguments (``-`` is standard input), then files.
+def texts_given(arguments: Sequence[str], files: Sequence[str]) -> list[tuple[str, bytes]]:
+    """Each text with the name of its origin: arguments (``-`` is standard input), then files.
 
-    With neither, standard input, unless it is a terminal. Bytes are kept as they are: no newline is translated or
-    stripped, and bytes outside UTF-8 survive.
+    With neither, standard input, unless it is a terminal. An argument's bytes are those that the system passed on,
+    UTF-8 or not; no newline is translated or stripped.
 
-    Raises:  InputError for no text at all and for a file that cannot be read.
+    Raises:  InputError for no text at all, and for a file or a standard input that cannot be read.
     """
     if not arguments and not files:
         if sys.stdin is None or sys.stdin.isatty():
-            raise InputError("no text was given", "give one as an argument, with --file PATH, or on standard input")
+            raise InputError("no text is given", _WAYS)
         arguments = ["-"]
-    texts = [_standard_input() if argument == "-" else os.fsencode(argument) for argument in arguments]
-    return texts + [_file(path) for path in files]
+    if list(arguments).count("-") > 1:
+        raise InputError("- is given twice", "standard input can be read once")
+    given = [
+        ("standard input", _standard_input()) if argument == "-" else (f"text {number}", os.fsencode(argument))
+        for number, argument in enumerate(arguments, start=1)
+    ]
+    return given + [(f"file {path}", _content(path)) for path in files]
 
 
-def ids_given(rows: Sequence[str]) -> list[list[int]]:
-    """Rows of token ids, each written as ``15496,11,995,0`` or with spaces.
+def ids_given(texts: Iterable[bytes]) -> list[int]:
+    """The integers that were typed, with or without the commas and brackets of a list.
 
     Raises:  InputError naming what is no integer, and its position.
     """
-    return [_ids(row) for row in rows]
-
-
-def _ids(row: str) -> list[int]:
-    ids = []
-    for position, word in enumerate(row.replace(",", " ").split()):
-        try:
-            ids.append(int(word))
-        except ValueError:
-            raise InputError(f"id {word!r} at position {position} is not an integer") from None
-    return ids
+    words = re.findall(r"[^\s,\[\]]+", " ".join(text.decode("utf-8", "surrogateescape") for text in texts))
+    for position, word in enumerate(words):
+        if not re.fullmatch("[+-]?[0-9]{1,1000}", word):
+            shown = repr(word) if len(word) <= 40 else f"{word[:40]!r}..."
+            raise InputError(f"id {shown} at position {position} is not an integer", "ids go from 0 to 50256")
+    return list(map(int, words))
 
 
 def _standard_input() -> bytes:
     if sys.stdin is None:
-        raise InputError("standard input is closed", "give the text as an argument")
-    return sys.stdin.buffer.read()
+        raise InputError("standard input is closed", "give the text as an argument or with --file PATH")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise InputError(f"standard input cannot be read: {error.strerror or error}") from None
 
 
-def _file(path: str) -> bytes:
+def _content(path: str) -> bytes:
+    if not path:
+        raise InputError("--file '' names no file", "give the path of a file that can be read")
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path!r}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"--file {path!r}: {reason}", "give the path of a file that can be read") from None

@@ -68,6 +68,7 @@ class Recorder:
         self.seen: list[Observed] = []
         self.pending: list[Call] = []
         self.uncounted: dict[str, None] = {}
+        self._at_work = True
         self._right: set[tuple[str, torch.Size]] = set()  # (dims, shape) that were found to agree
 
     def __call__(self, name: str, tensor: Tensor, dims: str) -> Tensor:
@@ -77,10 +78,11 @@ class Recorder:
                 raise CheckFailed(problem)
             self._right.add((dims, shape))
         calls, self.pending = tuple(self.pending), []
+        self._at_work = False  # what statistics run is not the model's
         stats = statistics(tensor) if self.wants_stats(name) else None
         dtype = str(tensor.dtype).removeprefix("torch.")
         self.seen.append(Observed(name, dims, tuple(shape), dtype, tensor.nbytes, stats, calls))
-        self.pending = []  # what statistics ran is not the model's
+        self._at_work = True
         return tensor
 
     def within(self, place: str) -> _Place:
@@ -89,6 +91,8 @@ class Recorder:
 
     def watch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """What a `Watcher` calls after each operator."""
+        if not self._at_work:
+            return
         known = operator(getattr(func, "_overloadpacket", func))
         flops = known.flops(args, result) if known.flops else 0
         self.pending.append(Call(known.name, "", first_shape(result), flops))
