@@ -134,8 +134,8 @@ def test_n_beyond_n_ctx_is_marked() -> None:
 def test_an_unlike_closed_form_is_reported() -> None:
     report = flops(SMALL, seq_len=5, check=False)
     no_mix = dataclasses.replace(report, terms=tuple(t for t in report.terms if t.component != "mix"))
-    assert [a.verdict for a in checked(no_mix).agreements[:3]] == ["differ"] * 3
-    with pytest.raises(CheckFailed, match="closed form 7,260, measured 7,860; 2 more"):
+    assert [a.verdict for a in checked(no_mix).agreements[:2]] == ["differ"] * 2
+    with pytest.raises(CheckFailed, match="closed form 7,260, measured 7,860; 1 more"):
         require(checked(no_mix))
 
 
@@ -146,7 +146,7 @@ def test_components_that_trade_places_are_reported_although_the_total_agrees() -
         report, terms=tuple(dataclasses.replace(t, component=other.get(t.component, t.component)) for t in report.terms)
     )
     verdicts = [a.verdict for a in checked(swapped).agreements]
-    assert verdicts[:3] == ["agree"] * 3
+    assert verdicts[:2] == ["agree"] * 2
     assert verdicts.count("differ") == 2
 
 

@@ -32,7 +32,7 @@ Sweep = Annotated[
     typer.Option("--sweep", metavar="A:B", help="Add a table over n = A, 2A, 4A ... up to B, with bars."),
 ]
 EveryMode = Annotated[
-    bool, typer.Option("--every-mode", help="Check each kind of attention in each grad mode: six runs, not three.")
+    bool, typer.Option("--every-mode", help="Check each kind of attention in each grad mode: six runs, not two.")
 ]
 
 
