@@ -1,0 +1,143 @@
+"""docs/reference/json.md names every key that a command writes, and no other."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.docs.console import ROOT
+from tfinspect.cli.app import main
+
+PAGE = (ROOT / "docs/reference/json.md").read_text("utf-8")
+
+#: Option sets that together show every key and every type of its value.
+CALLS: Mapping[str, tuple[list[str], ...]] = {
+    "tfinspect.tokens/1": (
+        ["tokenize", "", "蒔絵", " 😊"],
+        ["tokenize", "--merges", "--allow-special", "a<|endoftext|>", "a" * 70, "caf\udce9"],
+    ),
+    "tfinspect.decoded/1": (["tokenize", "--decode", "164 240 242 30325 232 31373"], ["tokenize", "--decode", "164"]),
+    "tfinspect.trace/1": (
+        ["trace", "--preset", "tiny-568", "--ids", "3,1", "--stats"],
+        ["trace", "--preset", "tiny-568", "--ids", "3,1", "--ops", "--last"],
+        ["trace", "--preset", "tiny-568", "--vocab", "500000", "--ids", "3", "--last"],
+        ["trace", "--meta", "--d", "64", "--layers", "1", "--pad", "hello", "hello world"],
+    ),
+    "tfinspect.params/1": (
+        ["params", "--preset", "tiny-568", "--per-tensor", "--expect", "568"],
+        ["params", "--d", "64", "--no-check"],
+        ["params", "--no-check"],
+        ["params", "--layers", "2147483647"],
+    ),
+    "tfinspect.flops/1": (
+        ["flops", "--preset", "tiny-568", "--sweep", "8:64"],
+        ["flops", "--n", "0", "--no-check"],
+        ["flops", "--n", str(10**20)],
+    ),
+}  # fmt: skip
+
+#: The page's sections, and the schemas that each speaks of.
+SECTIONS: Mapping[str, set[str]] = {
+    "Every document": {*CALLS},
+    "Agreements": {*CALLS},
+    "The model": {"tfinspect.trace/1", "tfinspect.params/1", "tfinspect.flops/1"},
+    **{f"`{schema}`": {schema} for schema in CALLS},
+}
+
+#: Types that the page promises and that no input is known to bring about.
+RARE = {
+    ("tensors[].stats.mean", "null"), ("tensors[].stats.std", "null"),
+    ("tensors[].stats.minimum", "null"), ("tensors[].stats.maximum", "null"),
+}  # fmt: skip
+
+Types = dict[str, set[str]]
+
+
+def types(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Each key path of a JSON value with the type of what stands there; array items have the path ``key[]``."""
+    if isinstance(value, dict):
+        if path:
+            yield path, "object"
+        for key, item in value.items():
+            yield from types(item, f"{path}.{key}" if path else key)
+    elif value == []:
+        yield path, "array"
+    elif isinstance(value, list):
+        for item in value:
+            for inner, kind in types(item, f"{path}[]"):
+                yield (path, f"array of {kind}") if inner == f"{path}[]" else (inner, kind)
+    else:
+        names = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
+        yield path, names[type(value)]
+
+
+def documented(section: str) -> Types:
+    """The paths of a section's table with the types that they may have."""
+    _, heading, text = PAGE.partition(f"\n## {section}\n")
+    assert heading, section
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", text.partition("\n## ")[0], re.MULTILINE)
+    assert len({path for path, _ in rows}) == len(rows)
+    return {path: set(kinds.strip().split(" or ")) for path, kinds in rows}
+
+
+@pytest.fixture(scope="module")
+def seen() -> dict[str, Types]:
+    """For each schema the paths and types of all its calls."""
+    found: dict[str, Types] = {schema: defaultdict(set) for schema in CALLS}
+    for schema, calls in CALLS.items():
+        for words in calls:
+            with contextlib.redirect_stdout(io.StringIO()) as written:
+                assert main([*words, "--json"]) == 0
+            document = json.loads(written.getvalue())
+            assert document["schema"] == schema
+            for path, kind in types(document):
+                found[schema][path].add(kind)
+    return found
+
+
+@pytest.mark.parametrize("schema", CALLS)
+def test_each_key_of_a_document_is_on_the_page(schema: str, seen: dict[str, Types]) -> None:
+    promised = set().union(*(documented(section) for section, schemas in SECTIONS.items() if schema in schemas))
+    assert seen[schema].keys() - promised == set()
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_each_key_on_the_page_occurs_with_the_types_that_it_names(section: str, seen: dict[str, Types]) -> None:
+    for path, promised in documented(section).items():
+        found = set().union(*(seen[schema].get(path, set()) for schema in SECTIONS[section]))
+        assert found, f"{path} never occurs"
+        named = {kind for kind in promised if any(_is(kind, other) for other in found)}
+        assert promised - named - {kind for rare, kind in RARE if rare == path} == set(), f"{path}: never so"
+        assert all(any(_is(kind, other) for kind in promised) for other in found), f"{path}: also {found}"
+
+
+def test_each_section_with_keys_is_looked_at() -> None:
+    titles = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+    assert {title for title in titles if documented(title)} == SECTIONS.keys()
+
+
+def test_a_path_that_is_missing_would_be_seen() -> None:
+    seen = dict(types({"a": 1, "b": [{"c": None}, {"c": [2.5]}], "d": [[1]]}))
+    assert seen == {
+        "a": "integer",
+        "b": "array of object",
+        "b[].c": "array of number",
+        "d": "array of array of integer",
+    }
+    assert list(types({"empty": []})) == [("empty", "array")]
+
+
+def _is(named: str, found: str) -> bool:
+    """Whether a value of the type that was found has the type that the page names."""
+    return (
+        named == found
+        or named == found.replace("integer", "number")
+        or (found == "array" and named.startswith("array of "))
+    )
