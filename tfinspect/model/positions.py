@@ -16,19 +16,22 @@ from torch import Tensor
 __all__ = ["alibi_slopes", "causal_mask", "rotate", "sinusoidal_table"]
 
 
-def sinusoidal_table(n_positions: int, d_model: int, like: Tensor) -> Tensor:
-    """sin and cos of position / 10000^(2i/d) in turn, [n_positions, d_model]; dtype and device of `like`."""
-    angles = _angles(n_positions, d_model, like)  # [n_positions, d_model/2]
+def sinusoidal_table(n_positions: int, d_model: int, like: Tensor, first: int = 0) -> Tensor:
+    """sin and cos of position / 10000^(2i/d) in turn, [n_positions, d_model], from position `first` on."""
+    angles = _angles(n_positions, d_model, like, first)  # [n_positions, d_model/2]
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).to(like.dtype)
 
 
-def rotate(x: Tensor) -> Tensor:
-    """Rotary positions: features (i, i + d_head/2) of x [B, h, T, d_head] turned by position / 10000^(2i/d_head)."""
+def rotate(x: Tensor, first: int = 0) -> Tensor:
+    """Rotary positions: features (i, i + d_head/2) of x [B, h, T, d_head] turned by position / 10000^(2i/d_head).
+
+    The T positions begin at `first`.
+    """
     n_positions, d_head = x.shape[-2:]
-    angles = _angles(n_positions, d_head, x)
+    angles = _angles(n_positions, d_head, x, first)
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    left, right = x.chunk(2, dim=-1)
+    return torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
 
 
 def alibi_slopes(n_heads: int) -> list[float]:
@@ -53,8 +56,8 @@ def causal_mask(n_queries: int, n_keys: int, like: Tensor, slopes: list[float] |
     return mask.masked_fill(distance < 0, -math.inf)
 
 
-def _angles(n_positions: int, width: int, like: Tensor) -> Tensor:
+def _angles(n_positions: int, width: int, like: Tensor, first: int) -> Tensor:
     """position / 10000^(2i/width), [n_positions, width/2], in float64 so that far positions keep their angle."""
-    position = torch.arange(n_positions, dtype=torch.float64, device=like.device)
+    position = torch.arange(first, first + n_positions, dtype=torch.float64, device=like.device)
     frequency = 10_000 ** (-torch.arange(0, width, 2, dtype=torch.float64, device=like.device) / width)
     return position[:, None] * frequency

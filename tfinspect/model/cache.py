@@ -1,0 +1,80 @@
+"""Keys and values of past positions: what a decode step reads in place of computing them again.
+
+    per layer   keys    [B, h, S, d_head]
+                values  [B, h, S, d_head]
+
+A cache is handed to a forward pass layer by layer, as a tap is. `NO_PAST` remembers nothing and costs one call.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["NO_PAST", "Cache", "Past"]
+
+
+class Past(Protocol):
+    """The past of one layer."""
+
+    @property
+    def n_past(self) -> int:
+        """Positions before the ones that are being computed."""
+
+    def keys(self, new: Tensor) -> Tensor:
+        """All keys, [B, h, S, d_head]: those of the past and then the new ones, which are past from now on."""
+
+    def values(self, new: Tensor) -> Tensor:
+        """All values, likewise."""
+
+
+class Cache:
+    """Keys and values of every layer, growing with each forward pass."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.layers = tuple(LayerCache() for _ in range(n_layers))
+
+    @property
+    def n_past(self) -> int:
+        """Positions that are in the cache."""
+        return self.layers[0].n_past
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all keys and values: 2 · L · B · h · S · d_head · bytes of one number."""
+        return sum(t.nbytes for layer in self.layers for t in (layer.held_keys, layer.held_values) if t is not None)
+
+
+class LayerCache:
+    """Keys and values of one layer."""
+
+    def __init__(self) -> None:
+        self.held_keys: Tensor | None = None
+        self.held_values: Tensor | None = None
+
+    @property
+    def n_past(self) -> int:
+        return 0 if self.held_values is None else self.held_values.shape[2]
+
+    def keys(self, new: Tensor) -> Tensor:
+        self.held_keys = new if self.held_keys is None else torch.cat((self.held_keys, new), dim=2)
+        return self.held_keys
+
+    def values(self, new: Tensor) -> Tensor:
+        self.held_values = new if self.held_values is None else torch.cat((self.held_values, new), dim=2)
+        return self.held_values
+
+
+class _NoPast:
+    n_past = 0
+
+    def keys(self, new: Tensor) -> Tensor:
+        return new
+
+    def values(self, new: Tensor) -> Tensor:
+        return new
+
+
+NO_PAST: Past = _NoPast()
