@@ -1,0 +1,1 @@
+"""The forward pass in NumPy float64, written from the definitions."""
