@@ -20,6 +20,8 @@ _HOMES: Final = {
     "PRESETS": "tfinspect.presets",
     "Source": "tfinspect.sources.resolve",
     "Table": "tfinspect.results.table",
+    "checks": "tfinspect.inspectors.verify",
+    "claims": "tfinspect.inspectors.verify",
     "decode": "tfinspect.inspectors.tokens",
     "flops": "tfinspect.inspectors.flops",
     "params": "tfinspect.inspectors.params",

@@ -25,7 +25,9 @@ def imported(*words: str) -> set[str]:
     return set(ended.stderr.split()[1:])
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "params --help", "trace --help", "flops --help"])
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "params --help", "trace --help", "flops --help", "verify --help"]
+)
 def test_help_imports_nothing_heavy(words: str) -> None:
     assert imported(*words.split()) == set()
 
@@ -33,9 +35,10 @@ def test_help_imports_nothing_heavy(words: str) -> None:
 @pytest.mark.parametrize(
     "words",
     ["params --no-check", "params --no-check --json", "params --no-check --per-tensor --untied",
-     "flops --no-check", "flops --no-check --sweep 128:65536", "flops --no-check --json"],
+     "flops --no-check", "flops --no-check --sweep 128:65536", "flops --no-check --json",
+     "verify --list", "verify A3 --list --json"],
 )  # fmt: skip
-def test_closed_forms_import_nothing_heavy(words: str) -> None:
+def test_closed_forms_and_lists_import_nothing_heavy(words: str) -> None:
     assert imported(*words.split()) == set()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import tfinspect
 
-FUNCTIONS = ("decode", "flops", "params", "preset", "resolve", "tokens", "trace")
+FUNCTIONS = ("checks", "claims", "decode", "flops", "params", "preset", "resolve", "tokens", "trace")
 
 
 @pytest.mark.parametrize("name", tfinspect.__all__)

@@ -27,6 +27,7 @@ SURFACE = {
     },
     "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
     "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--every-mode", "--json", *CHECK, *MODEL},
+    "verify": {"--explain", "--seed", "--dtype", "--trials", "--list", "--json"},
 }  # fmt: skip
 
 

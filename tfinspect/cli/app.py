@@ -24,6 +24,7 @@ from tfinspect.cli.cmd_flops import flops
 from tfinspect.cli.cmd_params import params
 from tfinspect.cli.cmd_tokenize import tokenize
 from tfinspect.cli.cmd_trace import trace
+from tfinspect.cli.cmd_verify import verify
 from tfinspect.cli.command import Command, Group
 from tfinspect.errors import InspectError
 from tfinspect.render.page import harden, on_terminal, page_width
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 
 
-COMMANDS: Final = {command.__name__: command for command in (tokenize, trace, params, flops)}
+COMMANDS: Final = {command.__name__: command for command in (tokenize, trace, params, flops, verify)}
 
 for _command in COMMANDS.values():
     app.command(cls=Command)(_command)

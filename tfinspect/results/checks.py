@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from tfinspect.errors import CheckFailed
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.table import Cell, Column, Row, Table
 
-__all__ = ["Checked", "Checks", "Figure", "Findings", "Matrix", "Outcome", "Value"]
+__all__ = ["Checked", "Checks", "Claim", "Claims", "Figure", "Findings", "Matrix", "Outcome", "Value", "require"]
 
 Value: TypeAlias = "int | float | str"
 
@@ -30,6 +31,8 @@ class Figure:
     """Largest |value − wanted| that the claim allows; 0 for integers, words and exact zeros."""
     differs: bool = False
     """True where the claim is that the value is *not* wanted, by more than the tolerance."""
+    detail: bool = False
+    """Shown only where the claim is explained; it counts for the verdict all the same."""
 
     @property
     def holds(self) -> bool:
@@ -71,8 +74,8 @@ class Findings:
 
 
 @dataclasses.dataclass(frozen=True)
-class Checked:
-    """One claim and what became of it."""
+class Claim:
+    """One claim of the sources."""
 
     id: str
     """Number in the sources: "A3.3"."""
@@ -84,10 +87,17 @@ class Checked:
     """Its equation as text."""
     source: str
     """Where it stands: "chapter A, proposition 3.3"."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked(Claim):
+    """One claim and what became of it."""
+
     dtype: str
     """Number format of the measurement."""
     findings: Findings
     seconds: float
+    """Wall time of the check itself, imports aside."""
 
     @property
     def outcome(self) -> Outcome:
@@ -124,7 +134,7 @@ class Checks:
         )
 
     def tables(self) -> tuple[Table, ...]:
-        """One row per claim, or one table per claim where it is explained."""
+        """One row per claim, or each claim at length where it is explained."""
         return tuple(t for check in self.checked for t in _explained(check)) if self.explain else (self._summary(),)
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,16 +153,16 @@ class Checks:
             Column("claim", "claim", keep=9),
             Column("figures", "measured", keep=9),
             Column("outcome", "outcome", keep=9),
-            Column("seconds", "seconds", "real", keep=1),
+            Column("seconds", "s", "formula", keep=9),
         )
         rows = tuple(
             Row(
                 {
                     "id": check.id,
                     "claim": check.claim,
-                    "figures": "; ".join(f"{f.name} {said(f.value)}{_allowed(f)}" for f in check.findings.figures),
+                    "figures": "; ".join(_brief(f) for f in check.findings.figures if not f.detail),
                     "outcome": check.outcome,
-                    "seconds": check.seconds,
+                    "seconds": f"{check.seconds:.2f}",
                 }
             )
             for check in self.checked
@@ -163,6 +173,48 @@ class Checks:
         return Table("Claims", columns, rows, (note,))
 
 
+@dataclasses.dataclass(frozen=True)
+class Claims:
+    """The claims that can be put to the test; none was run."""
+
+    schema: ClassVar[str] = "tfinspect.claims/1"
+
+    claims: tuple[Claim, ...]
+    agreements: tuple[Agreement, ...] = ()
+
+    @property
+    def conventions(self) -> str:
+        """How many there are, and how to put one to the test."""
+        n = len(self.claims)
+        return f"{n} claim{'s' * (n != 1)}; tfinspect verify ID puts one to the test, --explain shows how."
+
+    def tables(self) -> tuple[Table, ...]:
+        """One row per claim."""
+        columns = (Column("id", "id", keep=9), Column("claim", "claim", keep=9), Column("source", "source", keep=1))
+        rows = tuple(Row({"id": claim.id, "claim": claim.claim, "source": claim.source}) for claim in self.claims)
+        return (Table("Claims", columns, rows),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The claims as JSON-ready values."""
+        return {"claims": [_claim_dict(claim) for claim in self.claims]}
+
+
+def require(checks: Checks) -> None:
+    """Nothing, where every claim holds.
+
+    Raises:  CheckFailed naming the first figure that is not what its claim says, and how many other claims fail.
+    """
+    if not checks.failed:
+        return
+    first = checks.failed[0]
+    figure = next(f for f in first.findings.figures if not f.holds)
+    others = f"; {len(checks.failed) - 1} more" if checks.failed[1:] else ""
+    raise CheckFailed(
+        f"{first.id}: {figure.name}: measured {said(figure.value)}, claimed {_wanted(figure)}{others}",
+        f"tfinspect verify {first.id} --explain shows how",
+    )
+
+
 def said(value: Value) -> str:
     """A figure as text: integers exact, floats with the digits that matter, words as they are."""
     if isinstance(value, float):
@@ -170,20 +222,39 @@ def said(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) else value
 
 
-def _allowed(figure: Figure) -> str:
+def _wanted(figure: Figure) -> str | None:
     if figure.wanted is None:
-        return ""
-    if figure.differs:
-        return f" (not {said(figure.wanted)})"
-    return f" (±{figure.tolerance:.0e})" if figure.tolerance else ""
+        return None
+    allowed = f" ±{figure.tolerance:.0e}" if figure.tolerance else ""
+    return f"{'not ' * figure.differs}{said(figure.wanted)}{allowed}"
+
+
+def _brief(figure: Figure) -> str:
+    """A figure in a row of its claim; what is wanted is said where the value does not say it."""
+    measured = f"{figure.name} {said(figure.value)}"
+    if figure.wanted is None or (figure.holds and not figure.differs and not figure.tolerance):
+        return measured
+    wanted = _wanted(figure)
+    return f"{measured} ({wanted})" if figure.differs or not figure.holds else f"{measured} (±{figure.tolerance:.0e})"
 
 
 def _explained(check: Checked) -> Sequence[Table]:
+    words = {
+        "statement": check.statement,
+        "formula": check.formula,
+        "source": check.source,
+        "numbers": check.dtype,
+        "outcome": check.outcome,
+    }
+    claim = Table(
+        f"{check.id}  {check.claim}",
+        (Column("what", "", keep=9), Column("words", "", "formula", keep=9)),
+        tuple(Row({"what": what, "words": text}) for what, text in words.items()),
+    )
     columns = (
         Column("name", "figure", keep=9),
         Column("value", "measured", keep=9),
         Column("wanted", "claimed", keep=9),
-        Column("tolerance", "tolerance", keep=8),
         Column("holds", "holds", keep=9),
     )
     rows = tuple(
@@ -191,16 +262,14 @@ def _explained(check: Checked) -> Sequence[Table]:
             {
                 "name": f.name,
                 "value": said(f.value),
-                "wanted": None if f.wanted is None else ("not " if f.differs else "") + said(f.wanted),
-                "tolerance": f"{f.tolerance:.0e}" if f.tolerance else None,
+                "wanted": _wanted(f),
                 "holds": None if f.wanted is None else ("yes" if f.holds else "NO"),
             }
         )
         for f in check.findings.figures
     )
-    notes = (check.statement, f"Formula: {check.formula}", f"Source: {check.source}. {check.dtype}.")
-    head = Table(f"{check.id}  {check.claim}: {check.outcome}", columns, rows, (*notes, *check.findings.notes))
-    return (head, *(_matrix_table(matrix) for matrix in check.findings.matrices))
+    figures = Table("Figures", columns, rows, check.findings.notes)
+    return (claim, figures, *(_matrix_table(matrix) for matrix in check.findings.matrices))
 
 
 def _matrix_table(matrix: Matrix) -> Table:
@@ -215,13 +284,19 @@ def _matrix_table(matrix: Matrix) -> Table:
     return Table(matrix.title, columns, tuple(rows))
 
 
+def _claim_dict(claim: Claim) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "claim": claim.claim,
+        "statement": claim.statement,
+        "formula": claim.formula,
+        "source": claim.source,
+    }
+
+
 def _check_dict(check: Checked) -> dict[str, Any]:
     return {
-        "id": check.id,
-        "claim": check.claim,
-        "statement": check.statement,
-        "formula": check.formula,
-        "source": check.source,
+        **_claim_dict(check),
         "dtype": check.dtype,
         "outcome": check.outcome,
         "seconds": check.seconds,

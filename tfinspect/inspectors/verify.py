@@ -1,0 +1,38 @@
+"""The claims of the sources, put to the test."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from tfinspect.errors import InputError
+from tfinspect.results.checks import Checks, Claims
+from tfinspect.verify.propositions import DType, Settings, chosen, run
+
+__all__ = ["checks", "claims"]
+
+DTYPES: Final[tuple[DType, ...]] = get_args(DType)
+
+
+def checks(*ids: str, seed: int = 0, dtype: DType = "float64", trials: int = 5, explain: bool = False) -> Checks:
+    """What was measured for each claim of the sources, and whether the claim holds.
+
+    Ids are those of the sources ("A3.3"); "A3" stands for all below it; none stands for all claims.
+
+    Raises:  InputError for an id that names no claim, an unknown dtype, or no trials.
+    Agrees:  each check holds two paths against one another; its figures name them.
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"unknown dtype {dtype!r}", f"choose one of {', '.join(DTYPES)}")
+    if trials < 1:
+        raise InputError(f"--trials must be at least 1, not {trials}")
+    propositions = chosen(ids)
+    settings = Settings(seed=seed, dtype=dtype, trials=trials)
+    return Checks(tuple(run(p, settings) for p in propositions), seed=seed, trials=trials, explain=explain)
+
+
+def claims(*ids: str) -> Claims:
+    """The claims that `checks` puts to the test, none of them run.
+
+    Raises:  InputError for an id that names no claim.
+    """
+    return Claims(chosen(ids))
