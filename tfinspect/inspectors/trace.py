@@ -11,9 +11,10 @@ from tfinspect.closed_form.params import ledger
 from tfinspect.closed_form.shapes import Expected, expected
 from tfinspect.dims import bind, sizes
 from tfinspect.errors import InputError
+from tfinspect.inspectors import batch
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Described, Subject
-from tfinspect.results.trace import Candidate, Op, TensorRow, Text, Trace
+from tfinspect.results.trace import Candidate, Op, TensorRow, Trace
 from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def trace(
     """
     subject = Subject.of(model)
     spec = subject.spec
-    rows = _texts(texts, ids, allow_special)
-    seq_len = _length(spec, rows, pad)
+    rows = batch.rows(texts, ids, allow_special)
+    seq_len = batch.seq_len(spec, rows, pad=pad)
     shown = blocks_named(blocks, spec.n_layers)
     if meta and (stats or last):
         raise InputError(
@@ -105,46 +106,6 @@ def blocks_named(blocks: str, n_layers: int) -> tuple[int, ...]:
         if not 0 <= block < n_layers:
             raise InputError(f"--blocks {blocks}: there is no block {block}", f"blocks go from 0 to {n_layers - 1}")
     return tuple(named)
-
-
-def _texts(texts: Sequence[str | bytes], ids: Sequence[Sequence[int]], allow_special: bool) -> tuple[Text, ...]:
-    if texts and ids:
-        raise InputError("both texts and token ids were given", "give one of the two")
-    rows = []
-    for text in texts:
-        data = tokenizer.to_bytes(text)[0] if isinstance(text, str) else text
-        rows.append(Text(data.decode(errors="replace"), tuple(tokenizer.encode(data, allow_special=allow_special))))
-    return tuple(rows) if texts else tuple(Text(None, tuple(row)) for row in ids)
-
-
-def _length(spec: ModelSpec, rows: Sequence[Text], pad: bool) -> int:
-    """T, after everything that can be wrong with the input has been looked for."""
-    if not rows or not any(row.ids for row in rows):
-        raise InputError("nothing to trace (0 tokens)", "give a text of at least one token")
-    for row in rows:
-        for position, token_id in enumerate(row.ids):
-            if isinstance(token_id, bool) or not isinstance(token_id, int):
-                raise InputError(f"id {token_id!r} at position {position} is not an integer")
-            if not 0 <= token_id < spec.vocab_size:
-                raise InputError(
-                    f"id {token_id} at position {position} is outside the model's vocabulary",
-                    f"its ids go from 0 to {spec.vocab_size - 1}",
-                )
-    lengths = [len(row.ids) for row in rows]
-    if max(lengths) > spec.n_ctx:
-        raise InputError(
-            f"the text has {max(lengths):,} tokens and the model's context is {spec.n_ctx:,}",
-            f"shorten it, or give --ctx {max(lengths)}",
-        )
-    if len(set(lengths)) > 1 and not pad:
-        raise InputError(
-            f"the texts have {', '.join(map(str, lengths[:8]))}{', …' if len(lengths) > 8 else ''} tokens, "
-            "and a batch needs one length",
-            "--pad fills the shorter ones up",
-        )
-    if min(lengths) == 0:
-        raise InputError("one of the texts has 0 tokens, so there is nothing to predict from", "leave it out")
-    return max(lengths)
 
 
 def _row(plan: Expected, seen: Observed) -> TensorRow:
