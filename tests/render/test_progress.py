@@ -51,3 +51,26 @@ def test_quick_work_is_not_worth_a_word(monkeypatch: pytest.MonkeyPatch) -> None
     with working("measuring"):
         pass
     assert stream.getvalue() == ""
+
+
+def test_progress_is_written_over_the_line_and_wiped_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Watched()
+    monkeypatch.setattr(progress, "NOTICEABLE_SECONDS", 0.0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with working("generating") as say:
+        while not stream.getvalue():
+            pass
+        say("token 10 of 10")
+        say("checking")
+    first, longest, last = "generating ...", "generating: token 10 of 10 ...", "generating: checking ..."
+    wiped = " " * len(last)
+    assert stream.getvalue() == f"\r{first}\r{longest}\r{last.ljust(len(longest))}\r{wiped}\r"
+
+
+def test_progress_before_the_line_is_shown_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Watched()
+    monkeypatch.setattr(progress, "NOTICEABLE_SECONDS", 3600.0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with working("generating") as say:
+        say("token 1 of 10")
+    assert stream.getvalue() == ""

@@ -23,7 +23,14 @@ def available_bytes() -> int | None:
     return min(found, default=None)
 
 
-def require_room(spec: ModelSpec, weight_elements: int, batch: int, seq_len: int) -> None:
+def require_room(
+    spec: ModelSpec,
+    weight_elements: int,
+    batch: int,
+    seq_len: int,
+    *,
+    way_out: str = "--meta traces the shapes without memory",
+) -> None:
     """Nothing where weights and one forward pass in float32 fit into memory.
 
     Raises:  InputError naming what is needed and what there is.
@@ -34,5 +41,5 @@ def require_room(spec: ModelSpec, weight_elements: int, batch: int, seq_len: int
     if available is not None and needed > available:
         raise InputError(
             f"the forward pass needs about {needed / 2**30:,.1f} GiB and {available / 2**30:,.1f} GiB are free",
-            "--meta traces the shapes without memory",
+            way_out,
         )

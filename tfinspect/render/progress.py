@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from tfinspect.render.page import on_terminal, page_width
@@ -17,32 +17,58 @@ NOTICEABLE_SECONDS: Final = 0.4
 
 
 @contextlib.contextmanager
-def working(what: str) -> Iterator[None]:
+def working(what: str) -> Iterator[Callable[[str], None]]:
     """Say what is being done while it is done: ``with working("measuring the torch model"): ...``.
+
+    What it gives says how far the work is: ``with working("generating") as say: say("token 3 of 20")``.
 
     Silent where standard error is no terminal, and for work that takes no noticeable time. Nothing stays behind, also
     when the work fails or is interrupted.
     """
     if not on_terminal(sys.stderr):
-        yield
+        yield lambda progress: None
         return
-    line = f"{what} ..."[: page_width() - 1]
-    done, shown = threading.Event(), threading.Event()
+    line = _Line(page_width())
+    done = threading.Event()
 
     def show() -> None:
         if not done.wait(NOTICEABLE_SECONDS):
-            shown.set()
-            _write(f"\r{line}")
+            line.show()
 
+    line.say(what)
     watcher = threading.Thread(target=show, daemon=True)
     watcher.start()
     try:
-        yield
+        yield lambda progress: line.say(f"{what}: {progress}")
     finally:
         done.set()
         watcher.join()
-        if shown.is_set():
-            _write(f"\r{' ' * len(line)}\r")
+        line.wipe()
+
+
+class _Line:
+    """One line of a terminal that is written over, from the moment it is shown until it is wiped."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.text, self.shown = "", False
+        self._turn = threading.Lock()  # the work and the watcher both write
+
+    def say(self, what: str) -> None:
+        with self._turn:
+            before, self.text = self.text, f"{what} ..."[: self.width - 1]
+            if self.shown:
+                _write(f"\r{self.text.ljust(len(before))}")
+
+    def show(self) -> None:
+        with self._turn:
+            self.shown = True
+            _write(f"\r{self.text}")
+
+    def wipe(self) -> None:
+        with self._turn:
+            if self.shown:
+                _write(f"\r{' ' * len(self.text)}\r")
 
 
 def _write(text: str) -> None:
