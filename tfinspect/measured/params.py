@@ -11,7 +11,7 @@ from torch import nn
 from tfinspect.model.build import build
 from tfinspect.spec import ModelSpec
 
-__all__ = ["Count", "count", "counted"]
+__all__ = ["Count", "component", "count", "counted"]
 
 #: Which component of the ledger a parameter belongs to, by the part of its name that says so.
 _COMPONENT_OF = {
@@ -51,7 +51,7 @@ def counted(model: nn.Module) -> Count:
     tensors = tuple((name, tuple(p.shape), p.numel()) for name, p in model.named_parameters())
     components: Counter[str] = Counter(dict.fromkeys(_COMPONENT_OF.values(), 0))
     for name, _, numel in tensors:
-        components[_component(name)] += numel
+        components[component(name)] += numel
     ties = tuple(
         (name, first_name[id(p)])
         for name, p in model.named_parameters(remove_duplicate=False)
@@ -60,6 +60,6 @@ def counted(model: nn.Module) -> Count:
     return Count(sum(numel for _, _, numel in tensors), dict(components), tensors, ties)
 
 
-def _component(name: str) -> str:
-    """ "blocks.3.attn.q.weight" is "attention"."""
-    return next(component for part, component in _COMPONENT_OF.items() if f".{part}." in f".{name}")
+def component(name: str) -> str:
+    """Key of the ledger: "blocks.3.attn.q.weight" is "attention"."""
+    return next(key for part, key in _COMPONENT_OF.items() if f".{part}." in f".{name}")

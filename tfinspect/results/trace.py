@@ -16,7 +16,7 @@ from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
 
-__all__ = ["STEPS", "Candidate", "Op", "Stats", "TensorRow", "Text", "Trace"]
+__all__ = ["STEPS", "Candidate", "Op", "Stats", "TensorRow", "Text", "Trace", "one_line"]
 
 #: The textbook's eight steps.
 STEPS: Final[Mapping[int, str]] = {
@@ -205,7 +205,7 @@ class Trace:
         rows = []
         for text in self.texts:
             ids = " ".join(map(str, text.ids[:_SHOWN_IDS])) + (" …" if len(text.ids) > _SHOWN_IDS else "")
-            rows.append(Row({"text": _one_line(text.text), "tokens": len(text.ids), "ids": ids}))
+            rows.append(Row({"text": one_line(text.text), "tokens": len(text.ids), "ids": ids}))
         notes = []
         if self.padded:
             notes.append(
@@ -274,7 +274,7 @@ class Trace:
         rows = []
         for text, candidates in zip(self.texts, self.candidates, strict=True):
             if self.batch > 1:
-                rows.append(Row({"rank": f"after {_one_line(text.text) or 'the ids'}"}, "group"))
+                rows.append(Row({"rank": f"after {one_line(text.text) or 'the ids'}"}, "group"))
             for rank, c in enumerate(candidates, 1):
                 rows.append(Row({"rank": rank, "token_id": c.token_id, "text": c.text, "probability": c.probability}))
         return Table("Candidates for the next token", columns, tuple(rows))
@@ -333,7 +333,7 @@ def _row_dict(row: TensorRow) -> dict[str, Any]:
     }
 
 
-def _one_line(text: str | None) -> str | None:
+def one_line(text: str | None) -> str | None:
     """A text as one line of a table: line ends and control characters as escapes."""
     if text is None:
         return None
