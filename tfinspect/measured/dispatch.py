@@ -1,9 +1,9 @@
 """Watching what torch really runs, operator by operator, without slowing its start.
 
-The first operator under any dispatch mode, and the first elementwise operator on the meta device, make torch import
-its compiler (`torch._dynamo`, 340 modules, over half a second) for the sole purpose of telling that compiler to stay
-out. `without_compiler` answers that one call itself while nothing is being compiled, and takes every trace of its
-answer back afterwards.
+The first operator under any dispatch mode, the first elementwise operator on the meta device, and the first optimizer
+make torch import its compiler (`torch._dynamo`, 340 modules, over half a second) for the sole purpose of telling that
+compiler to stay out. `without_compiler` answers these calls itself while nothing is being compiled, and takes every
+trace of its answers back afterwards.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ def without_compiler() -> Iterator[None]:
         asked.append(fn)
         return fn
 
+    def graph_break() -> None:
+        """What an optimizer's step tells the compiler: there is no graph to break."""
+
     stand_in = types.ModuleType(name)
-    stand_in.__dict__["disable"] = disable
+    stand_in.__dict__.update(disable=disable, graph_break=graph_break)
     sys.modules[name] = stand_in
     import torch
 

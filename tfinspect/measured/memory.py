@@ -8,7 +8,7 @@ from pathlib import Path
 from tfinspect.errors import InputError
 from tfinspect.spec import ModelSpec
 
-__all__ = ["available_bytes", "require_room"]
+__all__ = ["available_bytes", "require_bytes", "require_room"]
 
 
 def available_bytes() -> int | None:
@@ -37,9 +37,16 @@ def require_room(
     """
     widest = max(3 * spec.n_heads * seq_len * seq_len, 2 * seq_len * spec.d_ff)
     needed = 4 * (weight_elements + batch * (widest + seq_len * spec.vocab_size + 8 * seq_len * spec.d_model))
+    require_bytes(needed, "the forward pass", way_out)
+
+
+def require_bytes(needed: int, what: str, hint: str) -> None:
+    """Nothing where so many bytes fit into memory.
+
+    Raises:  InputError naming what needs them, what is needed and what there is.
+    """
     available = available_bytes()
     if available is not None and needed > available:
         raise InputError(
-            f"the forward pass needs about {needed / 2**30:,.1f} GiB and {available / 2**30:,.1f} GiB are free",
-            way_out,
+            f"{what} needs about {needed / 2**30:,.1f} GiB and {available / 2**30:,.1f} GiB are free", hint
         )
