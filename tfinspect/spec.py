@@ -7,6 +7,7 @@ is left out is derived by a rule that `derive` states, and every report prints t
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
@@ -41,6 +42,15 @@ FLAGS: Final[Mapping[str, str]] = {
     "positions": "--positions",
     "norm_eps": "--eps",
     "dropout": "--dropout",
+}
+
+#: What other projects call the same choice.
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "absolute": "learned",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "rotary": "rope",
+    "sinusoid": "sinusoidal",
 }
 
 _SIZES: Final = ("vocab_size", "n_ctx", "d_model", "n_layers", "n_heads", "d_ff")
@@ -93,7 +103,8 @@ class ModelSpec:
                 raise InputError(f"{name} must be true or false, not {getattr(self, name)!r}")
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
-                raise InputError(f"unknown {name} {getattr(self, name)!r}", f"choose one of {', '.join(known)}")
+                near = _meant(getattr(self, name), known)
+                raise InputError(f"unknown {name} {getattr(self, name)!r}", f"{near}choose one of {', '.join(known)}")
         _check_real("norm_eps", self.norm_eps, below=math.inf)
         _check_real("dropout", self.dropout, below=1.0)
         if self.d_model % self.n_heads:
@@ -175,6 +186,12 @@ def derive(base: ModelSpec, given: Mapping[str, Any]) -> tuple[ModelSpec, tuple[
                 f"give --heads, for example {near}",
             )
     return base.replace(**fields), tuple(rules)
+
+
+def _meant(word: object, known: tuple[str, ...]) -> str:
+    """A question after the choice that was meant, or nothing where none is near."""
+    meant = _ELSEWHERE.get(str(word)) or next(iter(difflib.get_close_matches(str(word), known, n=1)), None)
+    return f"did you mean {meant}? " if meant in known else ""
 
 
 def _check_size(name: str, value: object) -> None:

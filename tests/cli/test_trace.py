@@ -26,8 +26,8 @@ def test_the_sample_text_on_a_page_of_80_columns(tfinspect: Program) -> None:
         "scores [B,h,T,S] f32[1,12,16,16]",
         "hidden [B,T,d_ff] f32[1,16,3072]",
         "logits [B,T,V] f32[1,16,50257]",
-        "logits [B,V] f32[1,50257]",
-        "ids [B] i64[1]",
+        "next [B,V] f32[1,50257]",
+        "next_ids [B] i64[1]",
         "total 124,439,808",
     ):
         assert row in words, row

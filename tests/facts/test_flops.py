@@ -149,7 +149,12 @@ def test_flops_of_a_token_beside_the_2n_rule() -> None:
     assert matrices + attention == 207_618_048
     assert matrices + attention // 2 == 188_743_680
     assert report.flops_per_token == matrices + attention + head == 284_812_800
-    assert report.to_dict()["two_n_rule"] == {"n_params": 124_439_808, "flops_per_token": 248_879_616}
+    assert report.to_dict()["two_n_rule"] == {
+        "n_params": 124_439_808,
+        "flops_per_token": 248_879_616,
+        "n_matrix_params": 84_934_656,  # Kaplan et al. 2020, 2.1: N = 12·L·d²
+        "matrix_flops_per_token": 169_869_312,
+    }
 
 
 def test_causal_half_per_token() -> None:

@@ -23,7 +23,7 @@ SURFACE = {
     "tokenize": {"--file", "--merges", "--allow-special", "--decode", "--ids", "--limit", "--json"},
     "trace": {
         "--file", "--ids", "--pad", "--allow-special", "--blocks", "--stats", "--ops", "--last", "--meta", "--seed",
-        "--json", *MODEL,
+        "--json", *CHECK, *MODEL,
     },
     "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
     "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--every-mode", "--json", *CHECK, *MODEL},

@@ -49,16 +49,17 @@ def test_the_sample_text_goes_through_the_eight_steps() -> None:
             (4, "weights", (1, 12, 16, 16)),
             (4, "heads", (1, 12, 16, 64)),
             (4, "concat", (1, 16, 768)),
-            (4, "out", (1, 16, 768)),
+            (4, "attn_out", (1, 16, 768)),
             (5, "resid_mid", (1, 16, 768)),
             (6, "norm2", (1, 16, 768)),
             (6, "hidden", (1, 16, 3_072)),
             (6, "activated", (1, 16, 3_072)),
-            (6, "out", (1, 16, 768)),
+            (6, "mlp_out", (1, 16, 768)),
             (6, "resid_out", (1, 16, 768)),
         ]
     assert report.params == 124_439_808
-    assert [a.verdict for a in report.agreements] == ["agree", "agree"]
+    assert [a.verdict for a in report.agreements] == ["agree"] * 4
+    assert report.agreements[-1].measured == report.multiplications
 
 
 def test_four_tokens_cost_494_423_040_multiplications() -> None:
@@ -92,6 +93,29 @@ def test_the_shown_blocks_are_those_that_were_named() -> None:
         "Steps 4 to 6, folded (blocks 1 to 4, 15 tensors each)",
         "Steps 4 to 6, folded (blocks 6 to 10, 15 tensors each)",
     ]
+
+
+def test_no_two_tensors_of_one_place_share_a_short_name() -> None:
+    report = trace(GPT2, ["hi"], last=True)
+    labels = [(row.block, row.label) for row in report.tensors]
+    assert len(set(labels)) == len(labels)
+
+
+def test_a_preset_and_a_single_text_are_models_and_batches_too() -> None:
+    report = trace(PRESETS["gpt2"], "hello", meta=True)
+    assert report.batch == 1
+    assert report.subject.name == "gpt2"
+    assert trace(PRESETS["gpt2"], b"hello", meta=True).texts[0].ids == (31_373,)
+
+
+def test_a_text_is_no_input_of_a_model_with_a_vocabulary_of_its_own() -> None:
+    with pytest.raises(InputError, match="40,478 of its own") as caught:
+        trace(PRESETS["gpt1"].spec, "hello", meta=True)
+    assert "--ids" in caught.value.hint
+
+
+def test_without_the_check_nothing_is_compared() -> None:
+    assert trace(GPT2, ["hi"], meta=True, check=False).agreements == ()
 
 
 def test_post_ln_blocks_normalise_after_the_sum_and_gpt1_has_no_final_norm() -> None:
@@ -195,3 +219,4 @@ def test_block_lists() -> None:
     assert blocks_named("all", 3) == (0, 1, 2)
     assert blocks_named("none", 3) == ()
     assert blocks_named("2,0,2", 3) == (0, 2)
+    assert blocks_named("0-2,5", 7) == (0, 1, 2, 5)

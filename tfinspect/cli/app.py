@@ -21,6 +21,7 @@ import typer
 from typer.main import get_command
 
 from tfinspect.cli.cmd_flops import flops
+from tfinspect.cli.cmd_generate import generate
 from tfinspect.cli.cmd_params import params
 from tfinspect.cli.cmd_tokenize import tokenize
 from tfinspect.cli.cmd_trace import trace
@@ -50,7 +51,7 @@ app = typer.Typer(
 )
 
 
-COMMANDS: Final = {command.__name__: command for command in (tokenize, trace, params, flops, verify)}
+COMMANDS: Final = {command.__name__: command for command in (tokenize, trace, params, flops, verify, generate)}
 
 for _command in COMMANDS.values():
     app.command(cls=Command)(_command)
@@ -193,8 +194,9 @@ def _reworded(error: Any, argv: Sequence[str]) -> str:
     import shlex
 
     known = [option for param in command.get_params(error.ctx) for option in (*param.opts, *param.secondary_opts)]
-    near = difflib.get_close_matches(typed.partition("=")[0], known, n=1)
-    hints = [f"did you mean {near[0]}?"] if near else []
+    words = {option.lstrip("-"): option for option in known}  # the dashes alone make no two options alike
+    near = difflib.get_close_matches(typed.partition("=")[0].lstrip("-"), words, n=1)
+    hints = [f"did you mean {words[near[0]]}?"] if near else []
     if any(param.param_type_name == "argument" for param in command.params):
         hints.append(f"text that begins with a dash goes to standard input or after --: {path} -- {shlex.quote(typed)}")
     return f"unknown option {typed!r}; {' '.join(hints) or f'see {path} --help'}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfinspect.cli.options import Json, model_flags
+from tfinspect.cli.options import Check, Json, model_flags
 from tfinspect.cli.texts import Files, Special, ids_given, texts_given
 
 if TYPE_CHECKING:
@@ -29,7 +29,13 @@ def trace(
     pad: Annotated[bool, typer.Option("--pad", help="Fill shorter texts of a batch up with <|endoftext|>.")] = False,
     allow_special: Special = False,
     blocks: Annotated[
-        str, typer.Option("--blocks", metavar="all|0,5,11|none", help="Blocks to show in full.", show_default="0")
+        str,
+        typer.Option(
+            "--blocks",
+            metavar="all|0,5,11|0-3|none",
+            help="Blocks to show in full; by default block 0.",
+            show_default=False,
+        ),
     ] = "",
     stats: Annotated[
         bool, typer.Option("--stats", help="Mean, std, range and non-finite count of each tensor.")
@@ -40,6 +46,7 @@ def trace(
     ] = False,
     meta: Annotated[bool, typer.Option("--meta", help="Shapes only: no values, no memory, any size.")] = False,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")] = 0,
+    check: Check = True,
     as_json: Json = False,
 ) -> None:
     """Show every tensor of a forward pass, from token ids to logits, in the textbook's eight steps.
@@ -69,6 +76,7 @@ def trace(
             last=last,
             meta=meta,
             allow_special=allow_special,
+            check=check,
         )
     output = Output(as_json)
     output.show(report)

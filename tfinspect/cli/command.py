@@ -29,14 +29,15 @@ SIDE_BY_SIDE: Final = 60
 
 
 def whole(flag: str, text: str) -> int:
-    """The integer that was typed.
+    """The integer that was typed; 1,024 and 1_024 are spellings of 1024.
 
     Raises:  InputError naming the flag and what was typed.
     """
     if len(text) > MOST_DIGITS:
         raise InputError(f"{flag} has {len(text):,} characters", f"give a number of at most {MOST_DIGITS:,} digits")
+    grouped = re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+", text)
     try:
-        return int(text)
+        return int(text.replace(",", "") if grouped else text)
     except ValueError:
         raise InputError(f"{flag} takes a whole number, not {text!r}") from None
 

@@ -12,13 +12,22 @@ from tfinspect.spec import ModelSpec
 __all__ = ["rows", "seq_len"]
 
 
-def rows(texts: Sequence[str | bytes], ids: Sequence[Sequence[int]], allow_special: bool) -> tuple[Text, ...]:
-    """The rows of a batch, with their token ids.
+def rows(
+    spec: ModelSpec, texts: Sequence[str | bytes] | str | bytes, ids: Sequence[Sequence[int]], allow_special: bool
+) -> tuple[Text, ...]:
+    """The rows of a batch, with their token ids; one text alone is a batch of one.
 
-    Raises:  InputError where both texts and ids were given.
+    Raises:  InputError where both texts and ids were given, or texts for a model whose vocabulary cannot be GPT-2's.
     """
+    texts = [texts] if isinstance(texts, str | bytes) else texts
     if texts and ids:
         raise InputError("both texts and token ids were given", "give one of the two")
+    if texts and spec.vocab_size < tokenizer.VOCAB_SIZE:
+        raise InputError(
+            f"texts become ids of GPT-2's vocabulary, {tokenizer.VOCAB_SIZE:,} entries, and this model has "
+            f"{spec.vocab_size:,} of its own",
+            f"give ids from 0 to {spec.vocab_size - 1} with --ids",
+        )
     given = []
     for text in texts:
         data = tokenizer.to_bytes(text)[0] if isinstance(text, str) else text

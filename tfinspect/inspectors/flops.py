@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 from tfinspect.closed_form import flops as closed_form
 from tfinspect.closed_form import params as param_formulas
 from tfinspect.errors import InputError
+from tfinspect.presets import Preset
 from tfinspect.results import agreement
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.flops import Causal, Flops, Head, exact
@@ -38,7 +39,7 @@ _EVERY_RUN: Final[tuple[tuple[Attention, Grad], ...]] = tuple(itertools.product(
 
 
 def flops(
-    model: ModelSpec | Described,
+    model: ModelSpec | Preset | Described,
     *,
     seq_len: int | None = None,
     batch: int = 1,

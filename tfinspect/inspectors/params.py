@@ -7,6 +7,7 @@ from typing import Final
 
 from tfinspect.closed_form import params as closed_form
 from tfinspect.errors import CheckFailed, InputError
+from tfinspect.presets import Preset
 from tfinspect.results import agreement
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.params import COMPONENTS, Params
@@ -25,7 +26,7 @@ _HOW: Final = "torch model on the meta device, unique parameters"
 
 
 def params(
-    model: ModelSpec | Described, *, check: bool = True, expect: int | None = None, per_tensor: bool = False
+    model: ModelSpec | Preset | Described, *, check: bool = True, expect: int | None = None, per_tensor: bool = False
 ) -> Params:
     """The parameters of a model by component, per block and, on request, per tensor.
 

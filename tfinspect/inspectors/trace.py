@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +14,7 @@ from tfinspect.closed_form.shapes import Expected, expected
 from tfinspect.dims import bind, sizes
 from tfinspect.errors import InputError
 from tfinspect.inspectors import batch
+from tfinspect.presets import Preset
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Described, Subject
 from tfinspect.results.trace import Candidate, Op, TensorRow, Trace
@@ -27,8 +30,8 @@ TOP: Final = 5
 
 
 def trace(
-    model: ModelSpec | Described,
-    texts: Sequence[str | bytes] = (),
+    model: ModelSpec | Preset | Described,
+    texts: Sequence[str | bytes] | str | bytes = (),
     *,
     ids: Sequence[Sequence[int]] = (),
     pad: bool = False,
@@ -39,19 +42,21 @@ def trace(
     last: bool = False,
     meta: bool = False,
     allow_special: bool = False,
+    check: bool = True,
 ) -> Trace:
     """Every named tensor of a forward pass over some texts, or over rows of token ids.
 
     The pass is real: seeded GPT-2 initialisation on the CPU, or, with meta, no values and no memory. Tables show the
-    blocks named ("all", "none", "0,5,11"; by default the first) and fold the others; the result holds every block.
+    blocks named ("all", "none", "0,5,11", "0-3"; by default the first) and fold the others; the result holds every
+    block. With check, each operation is watched, and the multiplications of the pass are counted.
 
     Raises:  InputError for no text, no tokens, an id outside the vocabulary, more tokens than n_ctx, unequal lengths
              without pad, statistics or a last step without values, or too little memory.
-    Agrees:  closed_form.shapes.expected, tensor by tensor; with ops, multiplications as well.
+    Agrees:  closed_form.shapes.expected: shapes and bytes tensor by tensor, parameters, multiplications.
     """
     subject = Subject.of(model)
     spec = subject.spec
-    rows = batch.rows(texts, ids, allow_special)
+    rows = batch.rows(spec, texts, ids, allow_special)
     seq_len = batch.seq_len(spec, rows, pad=pad)
     shown = blocks_named(blocks, spec.n_layers)
     if meta and (stats or last):
@@ -72,7 +77,7 @@ def trace(
         lengths=[len(row.ids) for row in rows],
         seed=seed,
         meta=meta,
-        ops=ops,
+        ops=ops or check,
         stats=wants_stats,
         top=TOP if last else 0,
     )
@@ -84,32 +89,34 @@ def trace(
         seq_len=seq_len,
         device="meta" if meta else "cpu",
         seed=seed,
-        tensors=tuple(_row(by_name.get(seen.name, unplanned), seen) for seen in ran.tensors),
+        tensors=tuple(_row(by_name.get(seen.name, unplanned), seen, ops) for seen in ran.tensors),
         shown_blocks=shown,
         candidates=tuple(tuple(_named(c) for c in row) for row in ran.candidates),
     )
-    return dataclasses.replace(report, agreements=_agreements(report, plan, ran, ops))
+    return dataclasses.replace(report, agreements=_agreements(report, plan, ran)) if check else report
 
 
 def blocks_named(blocks: str, n_layers: int) -> tuple[int, ...]:
-    """The blocks that "all", "none" or "0,5,11" names; the first for an empty string.
+    """The blocks that "all", "none", "0,5,11" or "0-3" names; the first for an empty string.
 
     Raises:  InputError for anything else, and for a block that the model does not have.
     """
     if blocks in ("", "all", "none"):
         return tuple(range({"": 1, "all": n_layers, "none": 0}[blocks]))
-    try:
-        named = sorted({int(part) for part in blocks.split(",")})
-    except ValueError:
-        raise InputError(f"--blocks {blocks!r} names no blocks", "give all, none, or numbers such as 0,5,11") from None
-    for block in named:
-        if not 0 <= block < n_layers:
-            raise InputError(f"--blocks {blocks}: there is no block {block}", f"blocks go from 0 to {n_layers - 1}")
-    return tuple(named)
+    parts = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip()) for part in blocks.split(",")]
+    if not all(parts):
+        raise InputError(f"--blocks {blocks!r} names no blocks", "give all, none, or numbers such as 0,5,11 or 0-3")
+    ends = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
+    for first, last in ends:
+        if max(first, last) >= n_layers:
+            raise InputError(
+                f"--blocks {blocks}: there is no block {max(first, last)}", f"blocks go from 0 to {n_layers - 1}"
+            )
+    return tuple(sorted({block for first, last in ends for block in range(first, last + 1)}))
 
 
-def _row(plan: Expected, seen: Observed) -> TensorRow:
-    ops = tuple(Op(call.operator, call.shape, call.flops // 2) for call in seen.calls)
+def _row(plan: Expected, seen: Observed, with_ops: bool) -> TensorRow:
+    ops = tuple(Op(call.operator, call.shape, call.flops // 2) for call in seen.calls) if with_ops else ()
     return TensorRow(
         name=seen.name,
         step=plan.step,
@@ -126,7 +133,7 @@ def _row(plan: Expected, seen: Observed) -> TensorRow:
     )
 
 
-def _agreements(report: Trace, plan: Sequence[Expected], ran: Traced, ops: bool) -> tuple[Agreement, ...]:
+def _agreements(report: Trace, plan: Sequence[Expected], ran: Traced) -> tuple[Agreement, ...]:
     bound = bind(report.subject.spec, report.batch, report.seq_len)
     in_place = sum(
         (e.name, e.dims, sizes(e.dims, bound)) == (seen.name, seen.dims, seen.shape)
@@ -137,9 +144,12 @@ def _agreements(report: Trace, plan: Sequence[Expected], ran: Traced, ops: bool)
         "tensors of the expected name, shape and place", max(len(plan), len(ran.tensors)), in_place, f"{how}, tapped"
     )
     closed = sum(term.params for term in ledger(report.subject.spec))
-    found = (shapes, Agreement("parameters", closed, ran.params, f"{how}, unique parameters"))
-    if not ops:
-        return found
+    n_bytes = sum(math.prod(sizes(e.dims, bound)) * (8 if _holds_ids(e.name) else 4) for e in plan)
+    found = (
+        shapes,
+        Agreement("bytes of these tensors", n_bytes, sum(seen.n_bytes for seen in ran.tensors), how),
+        Agreement("parameters", closed, ran.params, f"{how}, unique parameters"),
+    )
     calls = [call for seen in ran.tensors for call in seen.calls]
     coverage = (sum(call.operator not in ran.uncounted for call in calls), len(calls))
     work = Agreement(

@@ -235,7 +235,7 @@ class Params:
             Column("formula", "formula", "formula", keep=5),
             Column("params", "parameters", "count", keep=9),
         )
-        return Table("Counts without embeddings, which are also called the size", columns, rows)
+        return Table("Other counts in use for the same model", columns, rows)
 
     def _byte_table(self) -> Table:
         rows = tuple(

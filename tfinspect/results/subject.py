@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol
 
-from tfinspect.presets import PRESETS
+from tfinspect.presets import PRESETS, Preset
 from tfinspect.spec import ModelSpec
 
 __all__ = ["Described", "Subject"]
@@ -45,8 +45,10 @@ class Subject:
     """What a careful reader should know about a published count, and no more."""
 
     @classmethod
-    def of(cls, model: ModelSpec | Described) -> Subject:
-        """The subject of a described model, or of a bare spec: a preset where the spec equals one."""
+    def of(cls, model: ModelSpec | Preset | Described) -> Subject:
+        """The subject of a described model, a preset, or a bare spec: a preset where the spec equals one."""
+        if isinstance(model, Preset):
+            return cls(model.name, model.title, model.spec, model.source, remark=model.remark)
         if not isinstance(model, ModelSpec):
             return cls(model.name, model.title, model.spec, model.origin, model.derived, model.remark)
         for known in PRESETS.values():

@@ -41,6 +41,18 @@ _SHORT: Final[Mapping[str, str]] = {
     "bool": "b8",
 }
 
+#: Short names where the last word of the path says too little.
+_LABELS: Final[Mapping[str, str]] = {
+    "embed.tokens": "tok_emb",
+    "embed.positions": "pos_emb",
+    "embed.sum": "emb_sum",
+    "attn.out": "attn_out",
+    "mlp.out": "mlp_out",
+    "final_norm": "ln_f",
+    "next.logits": "next",
+    "next.ids": "next_ids",
+}
+
 #: How many ids of a text the first table shows.
 _SHOWN_IDS: Final = 64
 
@@ -97,8 +109,9 @@ class TensorRow:
 
     @property
     def label(self) -> str:
-        """Its name under a heading that says where it is: "scores", "out"."""
-        return self.name.rpartition(".")[2].removeprefix("final_")
+        """Its short name, which no other tensor of the same block has: "scores", "mlp_out"."""
+        place = self.name.split(".")[2:] if self.block is not None else self.name.split(".")
+        return _LABELS.get(".".join(place), place[-1])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -198,7 +211,7 @@ class Trace:
 
     def _text_table(self) -> Table:
         columns = (
-            Column("text", "text", keep=9),
+            *((Column("text", "text", keep=9),) if any(text.text is not None for text in self.texts) else ()),
             Column("tokens", "tokens", "count", keep=9),
             Column("ids", "ids", keep=9),
         )
@@ -267,16 +280,18 @@ class Trace:
     def _candidate_table(self) -> Table:
         columns = (
             Column("rank", "rank", "count", keep=9),
-            Column("token_id", "id", "count", keep=9),
+            Column("token_id", "id", keep=9),
             Column("text", "token", keep=9),
-            Column("probability", "probability", "share", keep=9),
+            Column("probability", "probability", "real", keep=9),
         )
         rows = []
         for text, candidates in zip(self.texts, self.candidates, strict=True):
             if self.batch > 1:
                 rows.append(Row({"rank": f"after {one_line(text.text) or 'the ids'}"}, "group"))
             for rank, c in enumerate(candidates, 1):
-                rows.append(Row({"rank": rank, "token_id": c.token_id, "text": c.text, "probability": c.probability}))
+                token = None if c.text is None else f'"{one_line(c.text)}"'
+                cells: dict[str, Cell] = {"rank": rank, "token_id": str(c.token_id), "text": token}
+                rows.append(Row({**cells, "probability": c.probability}))
         return Table("Candidates for the next token", columns, tuple(rows))
 
 
