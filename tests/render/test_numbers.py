@@ -55,6 +55,15 @@ def test_binary_bytes_is_within_half_a_tenth_of_its_unit(number: int) -> None:
     assert abs(worth - number) <= Fraction(unit, 20)
 
 
+@given(st.integers(0, 10**6), st.integers(0, 8))
+def test_binary_bytes_has_a_decimal_only_where_it_rounds(number: int, power: int) -> None:
+    """48 KiB are 49,152 bytes; 48.0 KiB are only near it."""
+    number *= 1_024**power
+    worth, unit = value(binary_bytes(number), BINARY_UNITS)
+    assert ("." not in binary_bytes(number)) == (number % unit == 0)
+    assert worth == number or "." in binary_bytes(number)
+
+
 def test_figures_of_gpt2_small() -> None:
     # chapter B, 15.7: 124,439,808 parameters; four bytes each in float32
     assert count(124_439_808) == "124,439,808"

@@ -29,8 +29,10 @@ def short(number: int) -> str:
 
 
 def binary_bytes(number: int) -> str:
-    """One decimal and a power of 1,024: ``474.7 MiB``; below 1,024, the bytes themselves."""
-    return _scaled(number, 1_024, _BINARY)
+    """One decimal and a power of 1,024: ``474.7 MiB``; no decimal where there is nothing to round: ``48 KiB``."""
+    text = _scaled(number, 1_024, _BINARY)
+    whole, _, unit = text.partition(".0 ")
+    return f"{whole} {unit}" if unit and number % 1_024 ** _BINARY.index(unit) == 0 else text
 
 
 def share(fraction: float | Fraction) -> str:
