@@ -10,7 +10,19 @@ import pytest
 
 import tfinspect
 
-FUNCTIONS = ("checks", "claims", "decode", "flops", "params", "preset", "resolve", "tokens", "trace")
+FUNCTIONS = (
+    "attention",
+    "checks",
+    "claims",
+    "decode",
+    "flops",
+    "generate",
+    "params",
+    "preset",
+    "resolve",
+    "tokens",
+    "trace",
+)
 
 
 @pytest.mark.parametrize("name", tfinspect.__all__)

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from tfinspect.render.numbers import binary_bytes, count
 from tfinspect.render.terminal import PARTS, Page, wrapped
-from tfinspect.results.table import Column, Kind, Row, Table
+from tfinspect.results.table import Column, Kind, Row, Shades, Table
 
 WIDTHS = st.integers(40, 200)
 WORDS = st.text(st.characters(categories=("L", "N", "P", "Zs")), max_size=60)
@@ -131,6 +131,40 @@ def test_a_bar_is_as_long_in_each_part_as_its_weight() -> None:
     *drawn, legend = lines(Table("", columns, rows), 80)[2:]
     assert [(line.count(PARTS[0]), line.count(PARTS[1])) for line in drawn] == [(18, 6), (12, 12), (0, 24), (6, 18)]
     assert legend == "█ linear   ░ quadratic"
+
+
+def shaded(*parts: float | None) -> Table:
+    columns = (Column("row", "", keep=9), Column("shades", "", "shades", keep=9), Column("sum", "sum", "real", keep=9))
+    return Table("", columns, (Row({"row": "a", "shades": Shades(parts), "sum": 1.0}),))
+
+
+def test_a_place_is_as_dark_as_its_part() -> None:
+    title, ticks, _, row, legend = lines(shaded(0.0, 0.049, 0.05, 0.2, 0.5, 1.0, None), 80)
+    assert row.split() == ["a", "░░░░▒▒▓▓████--", "1.000"]
+    assert legend == "░ less   ▒ from 5%   ▓ from 20%   █ from 50%"
+    assert [row[ticks.index(number)] for number in "05"] == ["░", "█"]  # numbers stand above their places
+    assert title.split() == ["sum"]
+
+
+@given(st.lists(st.floats(0, 1) | st.none(), min_size=1, max_size=200), WIDTHS, st.sampled_from(["utf-8", "ascii"]))
+def test_shades_fit_the_page_or_are_said_to_be_cut(parts: list[float | None], width: int, encoding: str) -> None:
+    drawn = lines(shaded(*parts), width, encoding)
+    assert max(map(cell_len, drawn)) <= width
+    (row,) = (line for line in drawn if line.startswith("a "))
+    _, shades, total = row.split()
+    assert total == "1.000"
+    cut = re.search(r"\((\d+) of (\d+) places drawn", " ".join(drawn))
+    if cut:
+        assert (int(cut[1]), int(cut[2])) == (len(shades), len(parts))
+        assert len(shades) < len(parts)
+    else:
+        assert len(shades) in (len(parts), 2 * len(parts))
+
+
+def test_many_columns_that_leave_are_named_by_the_first_and_the_last() -> None:
+    columns = (Column("row", "", keep=9), *(Column(str(at), str(at), "count", keep=5) for at in range(30)))
+    drawn = lines(Table("", columns, (Row({"row": "a", **{str(at): 10**6 for at in range(30)}}),)), 80)
+    assert drawn[-1] == "(columns left out: 7 to 29; a wider terminal or --json shows more)"
 
 
 def test_bytes_in_binary_units() -> None:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.main import get_command
 
+from tfinspect.cli.cmd_attention import attention
 from tfinspect.cli.cmd_flops import flops
 from tfinspect.cli.cmd_generate import generate
 from tfinspect.cli.cmd_params import params
@@ -51,7 +52,9 @@ app = typer.Typer(
 )
 
 
-COMMANDS: Final = {command.__name__: command for command in (tokenize, trace, params, flops, verify, generate)}
+COMMANDS: Final = {
+    command.__name__: command for command in (tokenize, trace, params, flops, verify, generate, attention)
+}
 
 for _command in COMMANDS.values():
     app.command(cls=Command)(_command)

@@ -1,8 +1,8 @@
 """Tables and paragraphs for a terminal, aligned at any width.
 
-A page that is too narrow for a table is met in this order: titles of columns wrap and shapes close up, bars shrink,
-cells of long text wrap; then whole columns leave, those of the lowest `keep` first and from the right; then all text
-wraps. Numbers never wrap and are never cut.
+A page that is too narrow for a table is met in this order: titles of columns wrap and shapes close up, bars and shades
+shrink, cells of long text wrap; then whole columns leave, those of the lowest `keep` first and from the right; then all
+text wraps and shades are cut. Numbers never wrap and are never cut.
 
 rich knows how wide a character is, and writes the styles where the page has any. It is given text and a style, never
 markup: ``[b]`` and ``:smile:`` stay.
@@ -19,7 +19,7 @@ from rich.cells import cell_len, chop_cells
 
 from tfinspect.render import numbers
 from tfinspect.render.page import escaped, page_width, spelled, styled
-from tfinspect.results.table import Cell, Column, Row, Table
+from tfinspect.results.table import Cell, Column, Row, Shades, Table
 
 __all__ = ["Page"]
 
@@ -35,6 +35,13 @@ BAR: Final = (12, 24)
 """Narrowest and natural width of a bar."""
 PARTS: Final = "█░▓▒"
 """What the parts of a bar are drawn with, in turn: to be told apart without colour."""
+SHADES: Final = ((0.5, "█"), (0.2, "▓"), (0.05, "▒"), (0.0, "░"))
+"""From which part of one on a place is drawn so dark."""
+NO_SHADE: Final = "-"
+TICKS: Final = 5
+"""Places from one number above shades to the next."""
+NAMED: Final = 8
+"""Columns that are left out are named up to so many."""
 NUMERIC: Final = ("count", "bytes", "binary", "share", "real")
 
 _STYLES: Final = {"group": "bold", "fold": "dim", "subtotal": "bold", "total": "bold"}
@@ -114,6 +121,8 @@ class _Drawn:
     title: str
     cells: list[str]
     width: int = 0
+    places: int = 0
+    """Most places of a cell of shades."""
 
     @property
     def numeric(self) -> bool:
@@ -142,15 +151,21 @@ class _Layout:
             yield from self.page.paragraph(self.table.title, style="bold")
         if any(drawn.title for drawn in self.drawn):
             yield from self._joined([wrapped(d.title, d.width) for d in self.drawn], "", bottom=True)
+        if any(drawn.places for drawn in self.drawn):
+            yield from self._joined([[_ticks(d)] for d in self.drawn], "")
         yield self._rule(self.drawn)
         for at, row in enumerate(self.table.rows):
             yield from self._row(at, row)
         yield from self._legend()
         notes = list(self.table.notes)
         if self.hidden:
-            names = ", ".join(column.title or column.key for column in self.table.columns if column in self.hidden)
+            names = [column.title or column.key for column in self.table.columns if column in self.hidden]
+            which = ", ".join(names) if len(names) <= NAMED else f"{names[0]} to {names[-1]}"
             columns = "column" if len(self.hidden) == 1 else "columns"
-            notes.append(f"({columns} left out: {names}; a wider terminal or --json shows more)")
+            notes.append(f"({columns} left out: {which}; a wider terminal or --json shows more)")
+        for drawn in self.drawn:
+            if drawn.width < drawn.places:
+                notes.append(f"({drawn.width} of {drawn.places} places drawn; a wider terminal or --json shows more)")
         if notes:
             yield Line("")
         for note in notes:
@@ -168,6 +183,8 @@ class _Layout:
                         drawn.cells = [cell.replace(", ", ",") for cell in drawn.cells]
                     drawn.width = max(drawn.longest_word, drawn.widest_cell)
             self._shrink([d for d in self.drawn if d.column.kind == "bar"], BAR[0])
+            for drawn in self.drawn:
+                self._shrink([drawn] if drawn.places else [], drawn.places)
             self._shrink([d for d in self.drawn if d.column.kind == "text"], LONG_TEXT)
             if self._excess() <= 0 or (leaving := self._next_to_leave()) is None:
                 break
@@ -197,19 +214,23 @@ class _Layout:
 
     def _drawn(self, position: int, column: Column) -> _Drawn:
         cells = []
+        places = 0
         for row in self.table.rows:
             cell = row.cells.get(column.key)
+            places = max(places, len(cell.parts) if isinstance(cell, Shades) else 0)
             text = self._text(cell, column, row)
             if position == 0:
                 text = "  " * row.indent + text
             cells.append("" if position == 0 and self._spans(row) else text)
-        return _Drawn(column, spelled(column.title, self.page.encoding), cells)
+        return _Drawn(column, spelled(column.title, self.page.encoding), cells, places=places)
 
     def _text(self, cell: Cell, column: Column, row: Row) -> str:
         if cell is None:
             return ""
-        if isinstance(cell, tuple):
-            return "█" * BAR[1]  # drawn anew once the width of the column is known
+        if isinstance(cell, tuple):  # this and shades are drawn anew once the width of the column is known
+            return "█" * BAR[1]
+        if isinstance(cell, Shades):
+            return "█" * 2 * len(cell.parts)
         if isinstance(cell, str):
             own_words = column.kind != "text" or row.role != "row"
             return (spelled if own_words else escaped)(escaped(cell, None) if own_words else cell, self.page.encoding)
@@ -241,6 +262,7 @@ class _Layout:
             return
         cells = [
             self._bar(row.cells[d.column.key], d.width) if d.column.kind == "bar" and d.cells[at]
+            else [self._shaded(cell, d)] if isinstance(cell := row.cells.get(d.column.key), Shades)
             else wrapped_indented(d.cells[at], d.width)
             for d in self.drawn
         ]  # fmt: skip
@@ -256,9 +278,19 @@ class _Layout:
             bar += PARTS[at % len(PARTS)] * (round(width * (so_far / total)) - len(bar))
         return [spelled(bar, self.page.encoding)]
 
+    def _shaded(self, cell: Shades, drawn: _Drawn) -> str:
+        """One or two characters for each place, as many as fit."""
+        marks = (NO_SHADE if part is None else next(mark for least, mark in SHADES if part >= least or not least)
+                 for part in cell.parts[: drawn.width])  # fmt: skip
+        return spelled("".join(mark * _per_place(drawn) for mark in marks), self.page.encoding)
+
     def _legend(self) -> Iterator[Line]:
-        """What the parts of the bars are, once below the table."""
+        """What the parts of the bars and the shades are, once below the table."""
         for drawn in self.drawn:
+            if drawn.places:
+                (*darker, (_, lightest)) = SHADES
+                words = [f"{lightest} less", *(f"{mark} from {least:.0%}" for least, mark in reversed(darker))]
+                yield from self.page.paragraph("   ".join(words))
             if drawn.column.kind == "bar":
                 labels = dict.fromkeys(
                     (at, label)
@@ -288,6 +320,17 @@ class _Layout:
             return Line(dash * min(sum(widths) + GAP * (len(widths) - 1), self.page.width), "dim")
         marks = (dash * d.width if d in under else " " * d.width for d in self.drawn)
         return Line((" " * GAP).join(marks).rstrip(), "dim")
+
+
+def _per_place(drawn: _Drawn) -> int:
+    return 2 if drawn.width >= 2 * drawn.places else 1
+
+
+def _ticks(drawn: _Drawn) -> str:
+    """The numbers of every few places of shades, from 0."""
+    wide = _per_place(drawn)
+    shown = range(0, min(drawn.places, drawn.width), TICKS)
+    return "".join(f"{place:<{TICKS * wide}}" for place in shown).rstrip()
 
 
 def wrapped_indented(text: str, width: int) -> list[str]:

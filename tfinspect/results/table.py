@@ -6,20 +6,28 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-__all__ = ["Cell", "Column", "Kind", "Role", "Row", "Table"]
+__all__ = ["Cell", "Column", "Kind", "Role", "Row", "Shades", "Table"]
 
-Kind = Literal["text", "shape", "formula", "count", "bytes", "binary", "share", "real", "bar"]
+Kind = Literal["text", "shape", "formula", "count", "bytes", "binary", "share", "real", "bar", "shades"]
 """How a renderer writes a cell.
 
 text, shape, formula: str as it is.  count, bytes: int with separators.  binary: int as KiB, MiB and so on.
 share: a fraction of one, as a percentage.  real: float, four significant digits.
 bar: a tuple of (label, weight) pairs, drawn as a bar of that many parts.
+shades: `Shades`, one shaded place for each.
 """
 
 Role = Literal["row", "group", "fold", "subtotal", "total"]
 """group: a heading over rows, its text in the first cell.  fold: stands for rows that are not shown."""
 
-Cell: TypeAlias = "str | int | float | tuple[tuple[str, float], ...] | None"
+Cell: TypeAlias = "str | int | float | tuple[tuple[str, float], ...] | Shades | None"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shades:
+    """Parts of one, side by side; None for a place that has none."""
+
+    parts: tuple[float | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)

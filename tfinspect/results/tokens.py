@@ -51,6 +51,11 @@ class CharPart(NamedTuple):
         held = f"byte {self.first_byte}" if one else f"bytes {self.first_byte}-{self.last_byte}"
         return f"{held} of {self.n_bytes} of {_glyph(self.character)}"
 
+    def brief(self) -> str:
+        """The same in a few cells: ``師 1-2/3``."""
+        held = f"{self.first_byte}" if self.first_byte == self.last_byte else f"{self.first_byte}-{self.last_byte}"
+        return f"{_glyph(self.character)} {held}/{self.n_bytes}"
+
     def to_dict(self) -> dict[str, Any]:
         """The fields, for JSON."""
         return self._asdict()
@@ -83,6 +88,10 @@ class Token(NamedTuple):
     def shown(self) -> str:
         """The characters in quotes, white space and control characters visible; or which bytes of which character."""
         return " + ".join(visible(part) if isinstance(part, str) else str(part) for part in self.parts)
+
+    def brief(self) -> str:
+        """The same in a few cells: ``師 1-2/3`` for bytes 1-2 of 3 of 師."""
+        return " + ".join(visible(part) if isinstance(part, str) else part.brief() for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: bytes in hex; the text, or the parts where it is not whole characters."""

@@ -1,0 +1,212 @@
+"""`tfinspect.attention`: what a head looks at, and what a broken head is caught by."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.specs import specs
+from tfinspect.errors import InputError
+from tfinspect.inspectors.attention import attention
+from tfinspect.inspectors.trace import trace
+from tfinspect.model import transformer
+from tfinspect.model.tap import Tap
+from tfinspect.presets import PRESETS
+from tfinspect.results.attention import Attention, Dtype
+from tfinspect.spec import ModelSpec
+
+GPT2 = PRESETS["gpt2"].spec
+TINY = PRESETS["tiny-568"].spec
+SMALL = GPT2.replace(d_model=64, n_layers=2, n_heads=8, d_ff=256)
+TOKENS = [3, 1, 4, 1, 5, 9]
+
+
+def verdicts(report: Attention) -> dict[str, str]:
+    return {a.quantity: a.verdict for a in report.agreements}
+
+
+@given(specs(), st.data(), st.sampled_from(("float32", "float64")))
+@settings(max_examples=40)
+def test_the_definition_and_numpy_agree_with_every_head(spec: ModelSpec, data: st.DataObject, dtype: Dtype) -> None:
+    ids = st.lists(st.integers(0, spec.vocab_size - 1), min_size=1, max_size=spec.n_ctx)
+    report = attention(
+        spec,
+        ids=data.draw(st.lists(ids, min_size=1, max_size=3)),
+        layer=data.draw(st.integers(0, spec.n_layers - 1)),
+        head=data.draw(st.integers(0, spec.n_heads - 1)),
+        dtype=dtype,
+    )
+    assert set(verdicts(report).values()) == {"agree"}
+    assert {a.tolerance for a in report.agreements[3:]} == {1e-5 if dtype == "float32" else 1e-10}
+    for text in report.texts:
+        n = len(text.text.ids)
+        assert {len(row) for matrix in (text.products, text.mask, text.scores, text.weights) for row in matrix} == {n}
+        for i in range(n):
+            assert text.weights[i][i + 1 :] == (0.0,) * (n - i - 1)
+            assert text.scores[i][i + 1 :] == text.mask[i][i + 1 :] == (-math.inf,) * (n - i - 1)
+            assert all(map(math.isfinite, text.products[i] + text.scores[i][: i + 1]))
+            assert text.weights[i][i] > 0
+
+
+def test_the_first_position_sees_itself_alone() -> None:
+    text = attention(TINY, ids=[TOKENS]).texts[0]
+    assert text.weights[0] == (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    assert text.entropies[0] == 0.0
+
+
+def test_equal_keys_share_a_row_equally_and_reach_the_largest_entropy() -> None:
+    # The entropy of n equal parts is log2(n), and no other distribution over n has as much (Shannon 1948, section 6).
+    text = attention(TINY.replace(positions="none"), ids=[[7] * 8], dtype="float64").texts[0]
+    for i, row in enumerate(text.weights):
+        assert row[: i + 1] == pytest.approx([1 / (i + 1)] * (i + 1), abs=1e-15)
+    assert text.entropies == pytest.approx([math.log2(n) for n in range(1, 9)], abs=1e-14)
+    assert text.largest_entropies == tuple(math.log2(n) for n in range(1, 9))
+
+
+def test_the_entropy_follows_from_the_scores_too() -> None:
+    # H = ln Σ exp(s) − Σ w·s in nats: the Legendre transform of the log of the partition function.
+    text = attention(SMALL, ["Attention is all you need"], layer=1, head=5, dtype="float64").texts[0]
+    for i, (scores, weights, entropy) in enumerate(zip(text.scores, text.weights, text.entropies, strict=True)):
+        seen = list(zip(scores, weights, strict=True))[: i + 1]
+        nats = math.log(sum(math.exp(s) for s, _ in seen)) - sum(w * s for s, w in seen)
+        assert entropy == pytest.approx(nats / math.log(2), abs=1e-12)
+        assert entropy < math.log2(i + 1) or i == 0
+
+
+def test_alibi_adds_minus_slope_times_distance() -> None:
+    # Press et al. 2022, 3: with 8 heads the slopes are 1/2, 1/4, ..., 1/256.
+    for head in range(8):
+        mask = attention(SMALL.replace(positions="alibi"), ids=[TOKENS], head=head).texts[0].mask
+        for i, row in enumerate(mask):
+            assert row[: i + 1] == tuple(-(2.0 ** -(head + 1)) * (i - j) for j in range(i + 1))
+            assert all(math.copysign(1, cell) == 1 for cell in row if cell == 0)
+
+
+def test_a_changed_last_token_moves_no_earlier_row() -> None:
+    # Chapter A, 7.2: rows before the change differ by exactly 0.0.
+    one, other = attention(TINY, ids=[TOKENS, [*TOKENS[:-1], 2]], layer=1, head=1).texts
+    assert one.weights[:-1] == other.weights[:-1]
+    assert one.scores[:-1] == other.scores[:-1]
+    assert one.scores[-1] != other.scores[-1]
+
+
+def test_each_text_is_looked_at_by_itself() -> None:
+    together = attention(SMALL, ["Attention is", "all you need"], head=3)
+    for text, attended in zip(("Attention is", "all you need"), together.texts, strict=True):
+        assert attention(SMALL, text, head=3).texts == (attended,)
+
+
+def test_the_model_is_the_one_that_trace_runs() -> None:
+    stats = next(
+        t.stats for t in trace(TINY, ids=[TOKENS], stats=True, seed=5).tensors if t.name == "blocks.0.attn.scores"
+    )
+    assert stats is not None
+    cells = [
+        score
+        for head in range(2)
+        for row in attention(TINY, ids=[TOKENS], head=head, seed=5).texts[0].scores
+        for score in row
+        if math.isfinite(score)
+    ]
+    assert (stats.minimum, stats.maximum) == (min(cells), max(cells))
+    assert stats.mean == pytest.approx(sum(cells) / len(cells), abs=1e-12)
+
+
+def test_heads_layers_and_seeds_differ() -> None:
+    asked: list[dict[str, Any]] = [{}, {"head": 1}, {"layer": 1}, {"layer": 1, "head": 1}, {"seed": 1}]
+    assert len({attention(TINY, ids=[TOKENS], **given).texts[0].scores for given in asked}) == len(asked)
+
+
+def test_tokens_that_are_parts_of_a_character_say_which() -> None:
+    # Chapter B, 15.2: one kanji can span several tokens, and a token can hold part of a character.
+    text = attention(SMALL, ["蒔絵師が"]).texts[0]
+    assert text.labels == ("蒔 1/3", "蒔 2/3", "蒔 3/3", "絵 1/3", "絵 2/3", "絵 3/3", "師 1-2/3", "師 3/3", '"が"')
+    assert attention(SMALL, ids=[text.text.ids]).texts[0].labels == text.labels
+    assert attention(TINY, ids=[[3, 1]]).texts[0].labels == ("id 3", "id 1")
+
+
+def wrong_axis(self: Any, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
+    scores = q @ k.mT / math.sqrt(self.d_head) + transformer.causal_mask(q.shape[2], k.shape[2], q)
+    return tap("weights", tap("scores", scores, "B h T S").softmax(dim=-2), "B h T S") @ v
+
+
+def mask_after_softmax(self: Any, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
+    scores = q @ k.mT / math.sqrt(self.d_head)
+    mask = transformer.causal_mask(q.shape[2], k.shape[2], q)
+    tap("scores", scores + mask, "B h T S")
+    return tap("weights", scores.softmax(dim=-1).masked_fill(mask < 0, 0), "B h T S") @ v
+
+
+def one_later(n_queries: int, n_keys: int, like: Tensor, slopes: Any = None) -> Tensor:
+    return torch.full((n_queries, n_keys), -math.inf, dtype=like.dtype).triu(2)
+
+
+def itself_hidden(n_queries: int, n_keys: int, like: Tensor, slopes: Any = None) -> Tensor:
+    mask = torch.full((n_queries, n_keys), -math.inf, dtype=like.dtype).triu(0)
+    mask[0, 0] = 0
+    return mask
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken", "caught"),
+    [
+        (transformer, "causal_mask", one_later, "weights on a later position that are not exactly 0"),
+        (transformer, "causal_mask", itself_hidden, "masked scores, T(T − 1)/2"),
+        (transformer.Attention, "eager", wrong_axis, "largest |sum of a row of weights − 1|"),
+        (transformer.Attention, "eager", mask_after_softmax, "largest |sum of a row of weights − 1|"),
+        (transformer, "math", SimpleNamespace(sqrt=lambda x: x), "largest |Q·Kᵀ/√d_head + mask − score|"),
+        (transformer, "math", SimpleNamespace(sqrt=lambda x: x), "largest |score − NumPy's score|"),
+        (transformer, "rotate", lambda x, first: x.flip(-1), "largest |score − NumPy's score|"),
+        (transformer, "rotate", lambda x, first: x.flip(-1), "largest |weight − NumPy's weight|"),
+    ],
+)
+def test_a_broken_head_is_caught(
+    owner: Any, name: str, broken: Any, caught: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = SMALL.replace(positions="rope" if name == "rotate" else "learned")
+    assert verdicts(attention(spec, ids=[TOKENS]))[caught] == "agree"
+    monkeypatch.setattr(owner, name, broken)
+    assert verdicts(attention(spec, ids=[TOKENS]))[caught] == "differ"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"layer": 2}, "--layer 2: there is no layer 2; layers go from 0 to 1"),
+        ({"layer": -1}, "--layer -1: there is no layer -1; layers go from 0 to 1"),
+        ({"head": 2}, "--head 2: there is no head 2; heads go from 0 to 1"),
+        ({"head": -1}, "heads go from 0 to 1"),
+        ({"head": 0.0}, "head (--head) must be an integer, not 0.0"),
+        ({"layer": True}, "layer (--layer) must be an integer, not True"),
+        ({"dtype": "float16"}, "unknown dtype 'float16'; choose one of float32, float64"),
+        ({"ids": []}, "nothing to attend to (0 tokens)"),
+        ({"ids": [[1], []]}, "one of the texts has 0 tokens"),
+        ({"ids": [[1, 10]]}, "id 10 at position 1"),
+        ({"ids": [[1] * 9]}, "9 tokens and the model's context is 8"),
+        ({"texts": ["hi"], "ids": [[1]]}, "both"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_said(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        attention(TINY, **{"ids": [TOKENS], **given})
+    assert words in str(caught.value)
+
+
+def test_a_model_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="GiB") as caught:
+        attention(GPT2.replace(d_model=65_536, n_heads=64, d_ff=4 * 65_536, n_layers=200), ["hi"])
+    assert "--meta" not in caught.value.hint
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    # Chapter A, 2.1: without an epsilon layer norm is undefined where all components are equal, as one alone is.
+    with pytest.raises(InputError, match="no numbers") as caught:
+        attention(ModelSpec(vocab_size=5, n_ctx=4, d_model=1, n_layers=1, n_heads=1, d_ff=4, norm_eps=0.0), ids=[[1]])
+    assert "--eps" in caught.value.hint

@@ -1,0 +1,67 @@
+"""``tfinspect attention``: what one head looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+import typer
+
+from tfinspect.cli.options import Json, model_flags
+from tfinspect.cli.texts import Files, Special, ids_given, texts_given
+
+if TYPE_CHECKING:
+    from tfinspect.sources.resolve import Source
+
+__all__ = ["attention"]
+
+
+@model_flags
+def attention(
+    source: Source,
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="Texts, each by itself. - reads standard input.")
+    ] = None,
+    files: Files = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option("--ids", metavar="IDS", help="Token ids in place of a text: 15496,11,995. Repeat for more."),
+    ] = None,
+    layer: Annotated[int, typer.Option("--layer", metavar="N", help="Which block, from 0.")] = 0,
+    head: Annotated[int, typer.Option("--head", metavar="N", help="Which of its heads, from 0.")] = 0,
+    allow_special: Special = False,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")] = 0,
+    dtype: Annotated[
+        str, typer.Option("--dtype", metavar="float32|float64", help="Number format of the torch model.")
+    ] = "float32",
+    as_json: Json = False,
+) -> None:
+    """Show scores, mask and weights of one attention head, as figures and as shades, with the entropy of each row.
+
+    Examples:
+      tfinspect attention "蒔絵師が硯箱を"
+      tfinspect attention "Hello, world!" --layer 11 --head 3 --json
+      tfinspect attention --ids 3,1,4,1,5,9 --preset tiny-568 --positions alibi --dtype float64
+    """
+    from tfinspect.inspectors import attention as inspector
+    from tfinspect.render.output import Output
+    from tfinspect.render.progress import working
+    from tfinspect.results.agreement import require
+
+    rows = [ids_given([row.encode("utf-8", "surrogateescape")]) for row in ids or ()]
+    given = [] if rows and not texts and not files else texts_given(texts or (), files or ())
+    with working("running the model"):
+        report = inspector.attention(
+            source,
+            [data for _, data in given],
+            ids=rows,
+            layer=layer,
+            head=head,
+            seed=seed,
+            dtype=cast("Literal['float32', 'float64']", dtype),
+            allow_special=allow_special,
+        )
+    output = Output(as_json)
+    output.show(report)
+    output.show_agreements(report)
+    output.finish(report)
+    require(report.agreements)

@@ -1,0 +1,143 @@
+"""One attention head on some texts: what the torch model makes, held against the definition and against NumPy."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, get_args
+
+from tfinspect import tokenizer
+from tfinspect.errors import InputError
+from tfinspect.inspectors import batch
+from tfinspect.presets import Preset
+from tfinspect.results.agreement import Agreement
+from tfinspect.results.attention import AttendedText, Attention, Dtype, Matrix
+from tfinspect.results.subject import Described, Subject
+from tfinspect.results.tokens import Token
+from tfinspect.results.trace import Text
+from tfinspect.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from tfinspect.measured.attention import Ran
+
+__all__ = ["attention"]
+
+#: Largest difference from NumPy's float64 that is rounding.
+TOLERANCE: Final = {"float32": 1e-5, "float64": 1e-10}
+#: Largest distance of a row's sum from 1 that is rounding: sums of up to a few thousand weights.
+OF_A_SUM: Final = {"float32": 1e-6, "float64": 1e-12}
+
+
+def attention(
+    model: ModelSpec | Preset | Described,
+    texts: Sequence[str | bytes] | str | bytes = (),
+    *,
+    ids: Sequence[Sequence[int]] = (),
+    layer: int = 0,
+    head: int = 0,
+    seed: int = 0,
+    dtype: Dtype = "float32",
+    allow_special: bool = False,
+) -> Attention:
+    """Scores, mask, weights and entropies of one attention head, on each text by itself.
+
+    The pass is real: seeded GPT-2 initialisation on the CPU. Texts may differ in length.
+
+    Raises:  InputError for a layer or head that the model does not have, no tokens, an id outside the vocabulary, more
+             tokens than n_ctx, too little memory, or scores that are no numbers (layer norm without an epsilon).
+    Agrees:  reference.forward, on scores and weights: to 1e-5 in float32, to 1e-10 in float64.
+    """
+    subject = Subject.of(model)
+    spec = subject.spec
+    _one_of("layer", layer, spec.n_layers)
+    _one_of("head", head, spec.n_heads)
+    if dtype not in get_args(Dtype):
+        raise InputError(f"unknown dtype {dtype!r}", f"choose one of {', '.join(get_args(Dtype))}")
+    rows = batch.rows(spec, texts, ids, allow_special)
+    batch.seq_len(spec, rows, pad=True, nothing="nothing to attend to (0 tokens)")
+
+    from tfinspect.measured import attention as measured
+
+    ran = measured.run(spec, [row.ids for row in rows], layer=layer, head=head, seed=seed, dtype=dtype)
+    attended = tuple(
+        AttendedText(row, _tokens(spec, row), found.products, found.mask, found.scores, found.weights)
+        for row, found in zip(rows, ran.heads, strict=True)
+    )
+    if any(math.isnan(score) for text in attended for row in text.scores for score in row):
+        raise InputError(f"the scores of layer {layer}, head {head} are no numbers", "give an --eps above 0")
+    report = Attention(subject, layer, head, attended, seed, dtype)
+    return dataclasses.replace(report, agreements=tuple(_agreements(report, ran)))
+
+
+def _one_of(what: str, given: object, n: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InputError(f"{what} (--{what}) must be an integer, not {given!r}")
+    if not 0 <= given < n:
+        raise InputError(f"--{what} {given}: there is no {what} {given}", f"{what}s go from 0 to {n - 1}")
+
+
+def _tokens(spec: ModelSpec, row: Text) -> tuple[Token, ...]:
+    """What the ids hold, where the model's vocabulary can be GPT-2's and its table has them all."""
+    if not spec.vocab_size >= tokenizer.VOCAB_SIZE > max(row.ids):
+        return ()
+    return tuple(tokenizer.Tokens(tokenizer.decode(row.ids), row.ids))
+
+
+def _agreements(report: Attention, ran: Ran) -> Iterator[Agreement]:
+    texts = report.texts
+    how = f"torch model on the CPU, {report.dtype}"
+    yield Agreement(
+        "masked scores, T(T − 1)/2",
+        sum(n * (n - 1) // 2 for n in (len(text.scores) for text in texts)),
+        sum(score == -math.inf for text in texts for row in text.scores for score in row),
+        how,
+    )
+    yield Agreement(
+        "weights on a later position that are not exactly 0",
+        0,
+        sum(weight != 0 for text in texts for weight in _after_own(text.weights)),
+        how,
+    )
+    sums = (math.fsum(row) for text in texts for row in text.weights)
+    yield Agreement(
+        "largest |sum of a row of weights − 1|", 0, max(abs(s - 1) for s in sums), how, OF_A_SUM[report.dtype]
+    )
+    added = [_distance(_sum(text.products, text.mask), text.scores) for text in texts]
+    yield Agreement("largest |Q·Kᵀ/√d_head + mask − score|", 0, max(added), how, TOLERANCE[report.dtype])
+    by_numpy = [_by_numpy(report, ran, text) for text in texts]
+    how = f"{how}, against NumPy in float64"
+    for name, number in (("score", 0), ("weight", 1)):
+        apart = (
+            _distance((text.scores, text.weights)[number], other[number])
+            for text, other in zip(texts, by_numpy, strict=True)
+        )
+        yield Agreement(f"largest |{name} − NumPy's {name}|", 0, max(apart), how, TOLERANCE[report.dtype])
+
+
+def _by_numpy(report: Attention, ran: Ran, text: AttendedText) -> tuple[Matrix, Matrix]:
+    """Scores and weights by the second implementation, from the same parameters."""
+    import numpy as np
+
+    from tfinspect import reference
+
+    at = f"blocks.{report.layer}.attn"
+    tensors = reference.named_tensors(report.subject.spec, ran.weights, np.array([text.text.ids]))
+    scores, weights = itertools.islice((t for name, t in tensors if name in (f"{at}.scores", f"{at}.weights")), 2)
+    return scores[0, report.head].tolist(), weights[0, report.head].tolist()
+
+
+def _after_own(matrix: Matrix) -> list[float]:
+    """The cells above the diagonal."""
+    return [cell for i, row in enumerate(matrix) for cell in row[i + 1 :]]
+
+
+def _sum(one: Matrix, other: Matrix) -> Matrix:
+    return tuple(tuple(map(sum, zip(*rows, strict=True))) for rows in zip(one, other, strict=True))
+
+
+def _distance(one: Matrix, other: Matrix) -> float:
+    """The largest difference of two cells; ∞ where one of them is masked and the other is not."""
+    pairs = ((a, b) for rows in zip(one, other, strict=True) for a, b in zip(*rows, strict=True))
+    return max(0.0 if a == b else abs(a - b) for a, b in pairs)

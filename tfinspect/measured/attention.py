@@ -1,0 +1,89 @@
+"""What one attention head of the torch model does on each text: products, mask, scores and weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tfinspect.measured import params
+from tfinspect.measured.dispatch import without_compiler
+from tfinspect.measured.memory import require_room
+from tfinspect.model.build import build
+from tfinspect.model.positions import causal_mask
+from tfinspect.model.transformer import Block, Transformer
+from tfinspect.results.attention import Dtype, Matrix
+from tfinspect.spec import ModelSpec
+
+__all__ = ["Head", "Ran", "run"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """One head on one text, each matrix [T, T]."""
+
+    products: Matrix
+    """Q·Kᵀ/√d_head, from the head's own Q and K."""
+    mask: Matrix
+    scores: Matrix
+    """As the forward pass made them, mask included."""
+    weights: Matrix
+
+
+@dataclasses.dataclass(frozen=True)
+class Ran:
+    """The heads, and the parameters that made them."""
+
+    heads: tuple[Head, ...]
+    """One per text."""
+    weights: Mapping[str, NDArray[Any]]
+    """The model's parameters by name."""
+
+
+class _Listener:
+    """A tap that keeps the tensors of one place, and lets attention be fused everywhere else."""
+
+    def __init__(self, wanted: str, kept: dict[str, Tensor], at: str = "") -> None:
+        self.wanted, self.kept, self.at = wanted, kept, at
+        self.sees_scores = at == wanted
+
+    def __call__(self, name: str, tensor: Tensor, dims: str) -> Tensor:
+        if self.at == self.wanted:
+            self.kept[name] = tensor
+        return tensor
+
+    def within(self, place: str) -> _Listener:
+        return _Listener(self.wanted, self.kept, f"{self.at}{place}.")
+
+
+@torch.no_grad()
+def run(spec: ModelSpec, texts: Sequence[Sequence[int]], *, layer: int, head: int, seed: int, dtype: Dtype) -> Ran:
+    """One head of a model with seeded weights, on each text by itself.
+
+    Raises:  InputError where the weights and the longest pass do not fit into memory.
+    """
+    copies = 3 if dtype == "float64" else 1  # float32 and the float64 that is made of it
+    count, longest = params.count(spec).total, max(map(len, texts))
+    require_room(spec, copies * count, copies, longest, way_out="choose a smaller model or a shorter text")
+    model = build(spec, seed=seed).to(getattr(torch, dtype))
+    with without_compiler():
+        heads = tuple(_head(model, ids, layer, head) for ids in texts)
+    return Ran(heads, {name: parameter.numpy() for name, parameter in model.state_dict().items()})
+
+
+def _head(model: Transformer, ids: Sequence[int], layer: int, head: int) -> Head:
+    kept: dict[str, Tensor] = {}
+    model(torch.tensor([ids]), _Listener(f"blocks.{layer}.attn.", kept), last_only=True)
+    q, k, scores, weights = (kept[name][0, head] for name in ("q", "k", "scores", "weights"))  # [T, d_head], [T, T]
+    mask = causal_mask(len(ids), len(ids), q, cast("Block", model.blocks[layer]).attn.slopes)
+    mask = (mask if mask.ndim == 2 else mask[head]) + 0.0  # no cell is −0
+    return Head(_rows(q @ k.mT / math.sqrt(q.shape[1])), _rows(mask), _rows(scores), _rows(weights))
+
+
+def _rows(matrix: Tensor) -> Matrix:
+    return tuple(map(tuple, matrix.double().tolist()))

@@ -1,0 +1,178 @@
+"""What one attention head looks at: scores, mask and weights of each text, and the entropy of each row.
+
+A row is a position that asks (query), a column a position that answers (key). Both count from 0.
+
+Units:  entropy in bits; a row over i + 1 visible positions has at most log2(i + 1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from tfinspect.results.agreement import Agreement
+from tfinspect.results.subject import Subject
+from tfinspect.results.table import Cell, Column, Row, Shades, Table
+from tfinspect.results.tokens import CharPart, Token
+from tfinspect.results.trace import Text
+
+__all__ = ["AttendedText", "Attention", "Dtype", "Matrix"]
+
+Dtype: TypeAlias = Literal["float32", "float64"]
+Matrix: TypeAlias = tuple[tuple[float, ...], ...]
+
+#: Positions that a table shows. JSON always has all.
+SHOWN: Final = 32
+#: Characters of a token beside its position.
+LABEL: Final = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class AttendedText:
+    """One head on one text of T tokens; each matrix is [T, T]."""
+
+    text: Text
+    tokens: tuple[Token, ...]
+    """The tokens with what they hold; empty where the ids are not GPT-2's."""
+    products: Matrix
+    """Q·Kᵀ/√d_head, before the mask."""
+    mask: Matrix
+    """What is added: 0 (under ALiBi −slope·distance) up to the own position, −∞ after it."""
+    scores: Matrix
+    """The products with the mask; −∞ after the own position."""
+    weights: Matrix
+    """Softmax of the scores, row by row; exactly 0 after the own position."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each token holds, in a few characters, or its id where that is all that is known."""
+        return tuple(token.brief() for token in self.tokens) or tuple(f"id {i}" for i in self.text.ids)
+
+    @property
+    def entropies(self) -> tuple[float, ...]:
+        """−Σ w·log2(w) of each row, in bits: 0 where one position takes all."""
+        return tuple(math.fsum(-w * math.log2(w) for w in row if w > 0) for row in self.weights)
+
+    @property
+    def largest_entropies(self) -> tuple[float, ...]:
+        """log2(i + 1) bits in row i: what equal weights would have."""
+        return tuple(math.log2(i + 1) for i in range(len(self.weights)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """One attention head on some texts, each text by itself."""
+
+    schema: ClassVar[str] = "tfinspect.attention/1"
+
+    subject: Subject
+    layer: int
+    """Which block, from 0."""
+    head: int
+    """Which of its heads, from 0."""
+    texts: tuple[AttendedText, ...]
+    seed: int
+    """Seed of the random weights."""
+    dtype: Dtype
+    """Number format of the torch model."""
+    agreements: tuple[Agreement, ...] = ()
+
+    @property
+    def conventions(self) -> str:
+        """The spec, the head, and what rows and columns are."""
+        return (
+            f"{self.subject.opening()}. Layer {self.layer}, head {self.head}; {self.dtype}, random weights, seed "
+            f"{self.seed}. A row is a position that asks, a column one that answers; both count from 0. "
+            "weights = softmax(Q·Kᵀ/√d_head + mask), row by row."
+        )
+
+    def tables(self) -> tuple[Table, ...]:
+        """For each text: scores before the mask, the mask, the weights, and the weights as shades with entropies."""
+        return tuple(table for number in range(len(self.texts)) for table in self._tables(number))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as JSON-ready values: every cell of every matrix."""
+        return {
+            "conventions": self.conventions,
+            "model": self.subject.to_dict(),
+            "layer": self.layer,
+            "head": self.head,
+            "seed": self.seed,
+            "dtype": self.dtype,
+            "texts": [
+                {
+                    "text": attended.text.text,
+                    "ids": list(attended.text.ids),
+                    "tokens": list(attended.labels),
+                    "products": attended.products,
+                    "mask": attended.mask,
+                    "scores": attended.scores,
+                    "weights": attended.weights,
+                    "entropy_bits": list(attended.entropies),
+                    "largest_entropy_bits": list(attended.largest_entropies),
+                }
+                for attended in self.texts
+            ],
+        }
+
+    def _tables(self, number: int) -> tuple[Table, ...]:
+        attended = self.texts[number]
+        of = f" of text {number + 1}" if len(self.texts) > 1 else ""
+        return (
+            _numbers(f"Scores{of} before the mask: Q·Kᵀ/√d_head", attended, attended.products),
+            _numbers(f"Mask{of}, added to them", attended, attended.mask, infinite="−∞"),
+            _numbers(
+                f"Weights{of}: softmax of each row",
+                attended,
+                tuple(row[: i + 1] for i, row in enumerate(attended.weights)),
+                notes=("- is a later position: masked, its weight is exactly 0.",),
+            ),
+            _shades(f"Weights{of} as shades, and the entropy of each row", attended),
+        )
+
+
+def _numbers(
+    title: str, attended: AttendedText, matrix: Matrix, infinite: str = "", notes: tuple[str, ...] = ()
+) -> Table:
+    """A matrix in figures; cells that a row does not have are later positions."""
+    n = min(len(matrix), SHOWN)
+    columns = (Column("row", "", keep=9), *(Column(f"key{j}", str(j), "real", keep=5) for j in range(n)))
+    rows = []
+    for label, values in zip(_labels(attended), matrix, strict=False):
+        known = [infinite if infinite and math.isinf(value) else value for value in values[:n]]
+        cells: dict[str, Cell] = {f"key{j}": known[j] if j < len(known) else "-" for j in range(n)}
+        rows.append(Row({"row": label, **cells}))
+    return Table(title, columns, tuple(rows), (*notes, *_left_out(attended)))
+
+
+def _shades(title: str, attended: AttendedText) -> Table:
+    n = min(len(attended.weights), SHOWN)
+    columns = (
+        Column("row", "", keep=9),
+        Column("weights", "", "shades", keep=9),
+        Column("entropy", "entropy, bits", "real", keep=9),
+        Column("largest", "at most", "real", keep=8),
+    )
+    shades = [Shades((*row[: i + 1], *[None] * (n - i - 1))) for i, row in enumerate(attended.weights[:n])]
+    figures = zip(_labels(attended), shades, attended.entropies, attended.largest_entropies, strict=False)
+    rows = tuple(Row(dict(zip(("row", "weights", "entropy", "largest"), cells, strict=True))) for cells in figures)
+    notes = [
+        "- is a later position. Row i spreads over i + 1 positions and has at most log2(i + 1) bits. The model's "
+        "parameters are random, so the pattern means nothing; mask and sums hold for any."
+    ]
+    if any(isinstance(part, CharPart) for token in attended.tokens for part in token.parts):
+        notes.append("Beside a character, 1-2/3 says that the token holds bytes 1 to 2 of its 3.")
+    return Table(title, columns, rows, (*notes, *_left_out(attended)))
+
+
+def _labels(attended: AttendedText) -> list[str]:
+    """Position and token of each row that is shown."""
+    shown = attended.labels[:SHOWN]
+    digits = len(str(len(shown) - 1))
+    return [f"{i:>{digits}} {label if len(label) <= LABEL else label[:LABEL] + '...'}" for i, label in enumerate(shown)]
+
+
+def _left_out(attended: AttendedText) -> tuple[str, ...]:
+    n = len(attended.weights)
+    return (f"Positions {SHOWN} to {n - 1:,} are not shown; --json has all.",) if n > SHOWN else ()
