@@ -80,7 +80,7 @@ def test_standard_input_is_a_text(tfinspect: Program) -> None:
         (("",), "nothing to continue (0 tokens)"),
         (("hello", "hello world"), "1, 2 tokens, and a batch needs one length; generate after each in a run"),
         (("hi", "--max-new", "0"), "--max-new"),
-        (("hi", "--max-new", "1024"), "1 tokens and 1,024 new ones are 1,025, and the model's context is 1,024"),
+        (("hi", "--max-new", "1024"), "1 token and 1,024 new ones are 1,025, and the model's context is 1,024"),
         (("hi", "--max-new", "x"), "--max-new takes a whole number, not 'x'"),
         (("hi", "--temperature", "-1"), "--temperature"),
         (("hi", "--temperature", "nan"), "--temperature"),

@@ -41,13 +41,19 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["flops", "--n", "0", "--no-check"],
         ["flops", "--n", str(10**20)],
     ),
+    "tfinspect.generation/1": (
+        ["generate", "--preset", "tiny-568", "--ids", "3,1", "--ids", "1,5", "--max-new", "2"],
+        ["generate", "--preset", "tiny-568", "--ids", "3", "--max-new", "1", "--no-cache", "--no-check"],
+        ["generate", "--d", "64", "--layers", "1", "hi", "--max-new", "1", "--no-check"],
+        ["generate", "--d", "64", "--layers", "1", "hi", "--max-new", "60", "--top-k", "40000", "--top-p", "0.99"],
+    ),
 }  # fmt: skip
 
 #: The page's sections, and the schemas that each speaks of.
 SECTIONS: Mapping[str, set[str]] = {
     "Every document": {*CALLS},
     "Agreements": {*CALLS},
-    "The model": {"tfinspect.trace/1", "tfinspect.params/1", "tfinspect.flops/1"},
+    "The model": {"tfinspect.trace/1", "tfinspect.params/1", "tfinspect.flops/1", "tfinspect.generation/1"},
     **{f"`{schema}`": {schema} for schema in CALLS},
 }
 

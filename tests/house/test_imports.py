@@ -26,7 +26,8 @@ def imported(*words: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "--version", "params --help", "trace --help", "flops --help", "verify --help"]
+    "words",
+    ["--help", "--version", "params --help", "trace --help", "flops --help", "generate --help", "verify --help"],
 )
 def test_help_imports_nothing_heavy(words: str) -> None:
     assert imported(*words.split()) == set()

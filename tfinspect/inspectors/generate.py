@@ -63,7 +63,7 @@ def generate(
     _whole("max_new (--max-new)", max_new, least=1)
     if prompt_len + max_new > spec.n_ctx:
         raise InputError(
-            f"{prompt_len:,} tokens and {max_new:,} new ones are {prompt_len + max_new:,}, "
+            f"{prompt_len:,} {'token' if prompt_len == 1 else 'tokens'} and {max_new:,} new ones are {prompt_len + max_new:,}, "
             f"and the model's context is {spec.n_ctx:,}",
             f"give --max-new {spec.n_ctx - prompt_len}"
             if prompt_len < spec.n_ctx

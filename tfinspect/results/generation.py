@@ -229,7 +229,6 @@ class Generation:
         readable = any(row.data is not None for row in self.rows)
         columns = (
             Column("part", "part", keep=9),
-            Column("tokens", "tokens", "count", keep=8),
             Column("ids", "ids", keep=9),
             *((Column("text", "text", keep=9),) if readable else ()),
         )
@@ -239,7 +238,7 @@ class Generation:
             for part, ids, data in (("prompt", row.ids, row.data), ("new", row.new_ids, row.new_data)):
                 shown = ids[:_SHOWN_IDS] if part == "prompt" else ids
                 listed = " ".join(map(str, shown)) + (" …" if len(shown) < len(ids) else "")
-                rows.append(Row({"part": part + of_row, "tokens": len(ids), "ids": listed, "text": _seen(data)}))
+                rows.append(Row({"part": part + of_row, "ids": listed, "text": _seen(data)}))
         notes = [
             "The weights are random, so the new text is noise. Shapes, choices, work and bytes are those of a run."
         ]
