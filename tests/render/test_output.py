@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfinspect.render.output import Output, document, said
+from tfinspect.render.output import LINE, Output, said
+from tfinspect.render.output import document as parts_of_document
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.table import Column, Row, Table
 
@@ -33,6 +34,10 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         return {"value": self.value}
+
+
+def document(report: Answer, encoding: str = "utf-8") -> str:
+    return "".join(parts_of_document(report, encoding))
 
 
 JSON = st.recursive(
@@ -64,6 +69,15 @@ def test_json_keeps_characters_where_the_stream_has_them() -> None:
 def test_what_json_has_no_literal_for_is_a_string() -> None:
     answer = Answer({"std": [float("nan"), float("inf")], "min": float("-inf")})
     assert json.loads(document(answer))["value"] == {"std": ["NaN", "Infinity"], "min": "-Infinity"}
+
+
+def test_json_holds_one_token_or_tensor_on_a_line_and_is_never_held_whole() -> None:
+    tokens = [{"position": at, "id": 164, "parts": [{"character": "蒔", "first_byte": 1}]} for at in range(10_000)]
+    parts = list(parts_of_document(Answer([{"tokens": tokens, "std": float("nan")}])))
+    text = "".join(parts)
+    assert json.loads(text)["value"] == [{"tokens": tokens, "std": "NaN"}]
+    assert max(map(len, parts)) <= LINE
+    assert all(token in text for token in ('{"position": 0, "id"', '\n        {"position": 9999, "id"'))
 
 
 @pytest.mark.parametrize(

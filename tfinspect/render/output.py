@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from tfinspect.render.numbers import count, real
 from tfinspect.results.agreement import Agreement
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tfinspect.render.terminal import Page
 
 __all__ = ["Output", "document"]
+
+LINE: Final = 320
+"""Longest JSON, in characters, that stands on one line although it is nested: a token, a tensor."""
 
 
 class Output:
@@ -52,7 +55,7 @@ class Output:
     def finish(self, report: Report) -> None:
         """Write the document, where the reader is a program."""
         if self.as_json:
-            sys.stdout.write(document(report, sys.stdout.encoding))
+            sys.stdout.writelines(document(report, sys.stdout.encoding))
             sys.stdout.flush()
 
 
@@ -81,15 +84,31 @@ def said(agreement: Agreement, how: str = "") -> str:
     return words
 
 
-def document(report: Report, encoding: str | None = "utf-8") -> str:
+def document(report: Report, encoding: str | None = "utf-8") -> Iterator[str]:
     """The report as JSON text that a stream of this encoding can carry: schema, version, answer, agreements.
 
-    Integers are exact. What JSON has no literal for is a string: "NaN", "Infinity", "-Infinity". Characters stand for
-    themselves unless the encoding lacks one of them, or one is half a surrogate pair: then all but ASCII is escaped.
+    It comes in parts of about a line, and is nowhere held as a whole. Integers are exact. What JSON has no literal for
+    is a string: "NaN", "Infinity", "-Infinity". Characters stand for themselves unless the encoding lacks one of their
+    line, or one is half a surrogate pair: then all but ASCII is escaped there.
     """
     import json
 
     from tfinspect import __version__
+
+    plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    in_ascii = json.JSONEncoder(allow_nan=False).encode
+
+    def written(value: Any) -> str:
+        try:
+            text = plain(value)
+        except ValueError:  # a number that JSON has no literal for
+            value = _finite(value)
+            text = plain(value)
+        try:
+            text.encode(encoding or "utf-8")
+        except UnicodeEncodeError:
+            return in_ascii(value)
+        return text
 
     content = {
         "schema": report.schema,
@@ -97,13 +116,29 @@ def document(report: Report, encoding: str | None = "utf-8") -> str:
         **report.to_dict(),
         "agreements": [agreement.to_dict() for agreement in report.agreements],
     }
-    plain = _finite(content)
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=2)
-    try:
-        text.encode(encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(plain, ensure_ascii=True, allow_nan=False, indent=2)
-    return f"{text}\n"
+    yield from _laid_out(content, written, "\n")
+    yield "\n"
+
+
+def _laid_out(value: Any, written: Callable[[Any], str], margin: str) -> Iterator[str]:
+    """JSON text on one line where it is short or holds nothing that holds something; else each member on its own."""
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    line = written(value) if 2 * len(members) < LINE else None
+    if line is None or len(line) > LINE:
+        nested = any(isinstance(member, dict | list | tuple) for member in members)
+        line = None if nested else written(value)
+    if line is not None:
+        yield line
+        return
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    inner = f"{margin}  "
+    for at, member in enumerate(value):
+        yield f"{',' if at else opening}{inner}"
+        if isinstance(value, dict):
+            yield f"{written(member)}: "
+            member = value[member]
+        yield from _laid_out(member, written, inner)
+    yield f"{margin}{closing}"
 
 
 def _finite(value: Any) -> Any:
