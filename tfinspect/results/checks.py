@@ -218,7 +218,7 @@ def require(checks: Checks) -> None:
 def said(value: Value) -> str:
     """A figure as text: integers exact, floats with the digits that matter, words as they are."""
     if isinstance(value, float):
-        return f"{value:.4g}" if value == 0 or 1e-3 <= abs(value) < 1e5 else f"{value:.1e}"
+        return f"{value:.5g}" if value == 0 or 1e-3 <= abs(value) < 1e5 else f"{value:.1e}"
     return f"{value:,}" if isinstance(value, int) else value
 
 

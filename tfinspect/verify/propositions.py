@@ -65,6 +65,96 @@ PROPOSITIONS: Final[tuple[Proposition, ...]] = (
         "chapter A, proposition 3.1 (1)",
         "layer_norm:invariance",
     ),
+    Proposition(
+        "A3.1.2",
+        "the output has mean 0, variance 1, norm √d",
+        "With γ = 1 and β = 0 the output of layer norm has mean 0, variance 1 and norm √d, whatever the input was: it "
+        "lies on a sphere, orthogonal to the vector of ones.",
+        "y = LN(x): mean(y) = 0, var(y) = 1, ‖y‖ = √d",
+        "chapter A, proposition 3.1 (2)",
+        "layer_norm:moments",
+    ),
+    Proposition(
+        "A3.2",
+        "(1, 2, 3, 6) and 3x + 5 have one layer norm",
+        "x = (1, 2, 3, 6) has mean 3, variance 3.5 and σ = 1.8708; 3x + 5 has mean 14, variance 31.5 and σ = 5.6125. "
+        "Both have the same layer norm, of length 2.",
+        "LN(x) = (−2, −1, 0, 3)/1.8708 = (−1.0690, −0.5345, 0, 1.6036)",
+        "chapter A, example 3.2",
+        "layer_norm:example",
+    ),
+    Proposition(
+        "A3.3",
+        "the Jacobian of layer norm is a projection over σ",
+        "With γ = 1 and β = 0 the Jacobian takes two directions away, 1 and x − mean, and divides the rest by σ. σJ "
+        "has the singular value 1 d − 2 times and 0 twice, J(ax) = J(x)/a, and at d = 2 nothing is left of J.",
+        "J = (I − 11ᵀ/d − yyᵀ/d)/σ",
+        "chapter A, proposition 3.3",
+        "layer_norm:jacobian",
+    ),
+    Proposition(
+        "A4.1.pre",
+        "Pre-LN keeps a path that no sublayer is on",
+        "The stream ends as its start plus what each sublayer adds. Its derivative is a product of I + J_k, which "
+        "multiplies out into 2^(M − l) terms, of which exactly one is I.",
+        "x_M = x_0 + ΣG_l(x_{l−1}); ∂x_M/∂x_l = (I + J_M)…(I + J_{l+1}) = I + ΣJ_k + ΣJ_k·J_j + …",
+        "chapter A, proposition 4.1, Pre-LN",
+        "residual:pre_norm",
+    ),
+    Proposition(
+        "A4.1.post",
+        "Post-LN has layer norms on every path",
+        "Each step of the stream has the derivative K(I + D), with K that of the layer norm. The term without any D is "
+        "the product of the K, which is not I.",
+        "∂x_M/∂x_l = K_M(I + D_M)…K_{l+1}(I + D_{l+1}), without D: K_M…K_{l+1}",
+        "chapter A, proposition 4.1, Post-LN",
+        "residual:post_norm",
+    ),
+    Proposition(
+        "A4.2",
+        "gradients at initialisation, Pre-LN and Post-LN",
+        "The expansion says which terms there are, and not how large their sum is or how well a model trains. How "
+        "large gradients are at initialisation is measured here, block by block, and nothing is claimed of it.",
+        "‖∂loss/∂W₂‖ in each block",
+        "chapter A, remark 4.2; Xiong et al. 2020",
+        "residual:gradients",
+    ),
+    Proposition(
+        "A8.1.1",
+        "a ReLU MLP is affine on each of few regions",
+        "Which units are active divides the input space into at most 2^d_ff convex regions, and on each the MLP is an "
+        "affine map. Units x1, x2 and x1 + x2 − 1 show 7 of the 8 patterns; 001 cannot occur.",
+        "g(x) = W₂·D·(W₁·x + b₁) + b₂, D = diag(pattern)",
+        "chapter A, proposition 8.1 (1) and section 9",
+        "mlp:regions",
+    ),
+    Proposition(
+        "A8.1.2",
+        "GELU is curved on every interval",
+        "The second derivative of GELU is (2 − t²)φ(t), which is 0 at −√2 and √2 and nowhere else: on no interval is "
+        "GELU an affine map.",
+        "GELU″(t) = (2 − t²)·φ(t)",
+        "chapter A, proposition 8.1 (2)",
+        "mlp:curvature",
+    ),
+    Proposition(
+        "A11.2",
+        "γ = g1 and β = b1 set mean b and variance g²",
+        "With all gains g and all shifts b the output has mean b, variance g² and norm √(d(g² + b²)). Whatever γ and β "
+        "are, scale and shift of the input do not matter.",
+        "y = g·LN(x) + b: mean(y) = b, var(y) = g², ‖y‖ = √(d(g² + b²))",
+        "chapter A, exercise 11.2",
+        "layer_norm:gain_and_shift",
+    ),
+    Proposition(
+        "A11.3",
+        "three sublayers make eight terms",
+        "For M = 3 and l = 0 the derivative has eight terms, one for each choice of passing a sublayer or going round "
+        "it. Without residual additions only the last remains.",
+        "I + J1 + J2 + J3 + J2J1 + J3J1 + J3J2 + J3J2J1",
+        "chapter A, exercise 11.3",
+        "residual:eight_terms",
+    ),
 )
 
 
