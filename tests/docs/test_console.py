@@ -44,7 +44,7 @@ def test_a_changed_digit_is_seen(block: Block, shell: Shell) -> None:
 
 def test_pages_show_commands_of_every_kind() -> None:
     commands = " ".join(step.command for block in BLOCKS for step in block.steps)
-    assert {f"tfinspect {name}" in commands for name in ("tokenize", "trace", "params", "flops")} == {True}
+    assert {f"tfinspect {name}" in commands for name in ("tokenize", "trace", "attention", "params", "flops")} == {True}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -47,13 +47,23 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["generate", "--d", "64", "--layers", "1", "hi", "--max-new", "1", "--no-check"],
         ["generate", "--d", "64", "--layers", "1", "hi", "--max-new", "60", "--top-k", "40000", "--top-p", "0.99"],
     ),
+    "tfinspect.attention/1": (
+        ["attention", "--preset", "tiny-568", "--ids", "3,1"],
+        ["attention", "--d", "64", "--layers", "1", "hi"],
+    ),
 }  # fmt: skip
 
 #: The page's sections, and the schemas that each speaks of.
 SECTIONS: Mapping[str, set[str]] = {
     "Every document": {*CALLS},
     "Agreements": {*CALLS},
-    "The model": {"tfinspect.trace/1", "tfinspect.params/1", "tfinspect.flops/1", "tfinspect.generation/1"},
+    "The model": {
+        "tfinspect.trace/1",
+        "tfinspect.params/1",
+        "tfinspect.flops/1",
+        "tfinspect.generation/1",
+        "tfinspect.attention/1",
+    },
     **{f"`{schema}`": {schema} for schema in CALLS},
 }
 
