@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from tfinspect.errors import CheckFailed
 from tfinspect.results.agreement import Agreement
-from tfinspect.results.table import Cell, Column, Row, Table
+from tfinspect.results.table import Cell, Column, Kind, Row, Table
 
 __all__ = ["Checked", "Checks", "Claim", "Claims", "Figure", "Findings", "Matrix", "Outcome", "Value", "require"]
 
 Value: TypeAlias = "int | float | str"
+
+#: Words longer than this are not printed twice.
+SHORT: Final = 12
 
 Outcome = Literal["pass", "fail", "measured"]
 """measured: a figure that no claim is attached to."""
@@ -134,7 +137,7 @@ class Checks:
         )
 
     def tables(self) -> tuple[Table, ...]:
-        """One row per claim, or each claim at length where it is explained."""
+        """Each claim with its figures, or at length where it is explained."""
         return tuple(t for check in self.checked for t in _explained(check)) if self.explain else (self._summary(),)
 
     def to_dict(self) -> dict[str, Any]:
@@ -149,28 +152,16 @@ class Checks:
 
     def _summary(self) -> Table:
         columns = (
-            Column("id", "id", keep=9),
-            Column("claim", "claim", keep=9),
-            Column("figures", "measured", keep=9),
-            Column("outcome", "outcome", keep=9),
-            Column("seconds", "s", "formula", keep=9),
+            Column("name", "claim, and figure by figure", keep=9),
+            Column("value", "measured", keep=9),
+            Column("wanted", "claimed", keep=9),
+            Column("fails", "", keep=9),
         )
-        rows = tuple(
-            Row(
-                {
-                    "id": check.id,
-                    "claim": check.claim,
-                    "figures": "; ".join(_brief(f) for f in check.findings.figures if not f.detail),
-                    "outcome": check.outcome,
-                    "seconds": f"{check.seconds:.2f}",
-                }
-            )
-            for check in self.checked
-        )
+        rows = [row for check in self.checked for row in _rows(check)]
         passed = sum(check.outcome == "pass" for check in self.checked)
         only = sum(check.outcome == "measured" for check in self.checked)
         note = f"{passed} passed, {len(self.failed)} failed, {only} measured without a claim."
-        return Table("Claims", columns, rows, (note,))
+        return Table("Claims", columns, tuple(rows), (note,))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,17 +216,19 @@ def said(value: Value) -> str:
 def _wanted(figure: Figure) -> str | None:
     if figure.wanted is None:
         return None
+    if isinstance(figure.wanted, str) and len(figure.wanted) > SHORT and figure.holds and not figure.differs:
+        return "the same"
     allowed = f" ±{figure.tolerance:.0e}" if figure.tolerance else ""
     return f"{'not ' * figure.differs}{said(figure.wanted)}{allowed}"
 
 
-def _brief(figure: Figure) -> str:
-    """A figure in a row of its claim; what is wanted is said where the value does not say it."""
-    measured = f"{figure.name} {said(figure.value)}"
-    if figure.wanted is None or (figure.holds and not figure.differs and not figure.tolerance):
-        return measured
-    wanted = _wanted(figure)
-    return f"{measured} ({wanted})" if figure.differs or not figure.holds else f"{measured} (±{figure.tolerance:.0e})"
+def _rows(check: Checked) -> Iterator[Row]:
+    """A claim, and below it each figure that is no detail, or that fails."""
+    yield Row({"name": f"{check.id}  {check.claim}: {check.outcome}, {check.seconds:.2f} s"}, role="group")
+    for figure in check.findings.figures:
+        if not figure.detail or not figure.holds:
+            cells = {"name": figure.name, "value": said(figure.value), "wanted": _wanted(figure)}
+            yield Row({**cells, "fails": None if figure.holds else "FAILS"}, indent=1)
 
 
 def _explained(check: Checked) -> Sequence[Table]:
@@ -275,13 +268,20 @@ def _explained(check: Checked) -> Sequence[Table]:
 def _matrix_table(matrix: Matrix) -> Table:
     width = max((len(row) for row in matrix.rows), default=0)
     labels = matrix.column_labels or tuple(str(j) for j in range(width))
-    columns = (Column("row", "", keep=9), *(Column(f"c{j}", label, keep=9) for j, label in enumerate(labels)))
+    kinds = (_kind([row[j] for row in matrix.rows]) for j in range(width))
+    columns = [Column(f"c{j}", label, kind, keep=9) for j, (label, kind) in enumerate(zip(labels, kinds, strict=True))]
     rows = []
     for i, values in enumerate(matrix.rows):
-        cells: dict[str, Cell] = {"row": matrix.row_labels[i] if matrix.row_labels else str(i)}
-        cells.update({f"c{j}": said(value) for j, value in enumerate(values)})
-        rows.append(Row(cells))
-    return Table(matrix.title, columns, tuple(rows))
+        cells: dict[str, Cell] = {f"c{j}": value for j, value in enumerate(values)}
+        rows.append(Row({"row": matrix.row_labels[i], **cells} if matrix.row_labels else cells))
+    if matrix.row_labels:
+        columns.insert(0, Column("row", "", keep=9))
+    return Table(matrix.title, tuple(columns), tuple(rows))
+
+
+def _kind(column: Sequence[Value]) -> Kind:
+    """Numbers stand below one another; words do not."""
+    return "text" if any(isinstance(value, str) for value in column) else "real"
 
 
 def _claim_dict(claim: Claim) -> dict[str, Any]:

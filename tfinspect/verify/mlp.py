@@ -84,7 +84,7 @@ def regions(settings: Settings, mlp: Build = three_lines, random_mlp: Build = wi
 def curvature(settings: Settings, gelu: Curve = ACTIVATIONS["gelu"]) -> Findings:
     """A8.1.2: GELU″(t) = (2 − t²)φ(t), by autograd and by differences; zero only at ±√2, and on no interval."""
     dtype = Draws(settings).dtype
-    t = torch.linspace(-REACH, REACH, round(2 * REACH / STEP) + 1, dtype=dtype)
+    t = STEP * torch.arange(-round(REACH / STEP), round(REACH / STEP) + 1, dtype=dtype)
     claimed, found = _claimed_curvature(t), _second_derivative(gelu, t)
     h = torch.finfo(dtype).eps ** 0.25
     by_differences = (gelu(t + h) - 2 * gelu(t) + gelu(t - h)) / h**2

@@ -406,8 +406,11 @@ def chosen(ids: Iterable[str]) -> tuple[Proposition, ...]:
 def run(proposition: Proposition, settings: Settings) -> Checked:
     """One claim put to the test."""
     check = proposition.function()  # imports torch, the first time
+    from tfinspect.verify.threads import one_thread
+
     begin = time.perf_counter()
-    findings = check(settings)
+    with one_thread():
+        findings = check(settings)
     return Checked(
         id=proposition.id,
         claim=proposition.claim,

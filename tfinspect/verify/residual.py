@@ -30,10 +30,10 @@ __all__ = ["eight_terms", "gradients", "post_norm", "pre_norm"]
 Build: TypeAlias = Callable[[ModelSpec, Draws], Transformer]
 Map: TypeAlias = Callable[[Tensor], Tensor]
 
-#: Two blocks, so four sublayers; Jacobians are [T·d, T·d] with T·d = 12.
+#: Two blocks, so four sublayers; Jacobians are [T·d, T·d] with T·d = 8.
 PRE: Final = ModelSpec(vocab_size=11, n_ctx=7, d_model=4, n_layers=2, n_heads=2, d_ff=9, activation="gelu")
 POST: Final = PRE.replace(placement="post", final_norm=False)
-T: Final = 3
+T: Final = 2
 #: The models whose gradients are measured at initialisation.
 DEEP: Final = ModelSpec(vocab_size=97, n_ctx=32, d_model=64, n_layers=12, n_heads=4, d_ff=256, activation="relu")
 AT_START: Final = {"Pre-LN": DEEP, "Post-LN": DEEP.replace(placement="post", final_norm=False)}
@@ -154,7 +154,7 @@ def post_norm(settings: Settings, build: Build = transformer, spec: ModelSpec = 
         (
             Figure("∂x_M/∂x_l − K_M(I + D_M)…K_{l+1}(I + D_{l+1}), any l", largest(products), 0.0, tolerance),
             Figure("K_M…K_{l+1} − ∂x_M/∂x_l, no gradient through sublayers", largest(cut), 0.0, tolerance),
-            Figure("K_M…K_{l+1} − I, least of all l", nearest, 0.0, 1e-3, differs=True),
+            Figure("K_M…K_{l+1} − I, nearest of all l", nearest, 0.0, 1e-3, differs=True),
         ),
         (Matrix("K_M…K_1, last input", rows_of(product([K[k] for k in range(1, last + 1)]))),),
         (f"A model of {last} sublayers, {T} tokens and d = {spec.d_model}; the largest absolute value of each.",),
