@@ -113,6 +113,40 @@ def test_a_million_letters_make_a_short_table(tmp_path: Path) -> None:
     assert "1,000,000" in page
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a file without an end")
+def test_an_input_without_an_end_is_refused() -> None:
+    assert "--file '/dev/zero' goes beyond 33,554,432 bytes" in refused("--file", "/dev/zero")
+    with Path("/dev/zero").open("rb") as endless:
+        done = subprocess.run(
+            [sys.executable, "-m", "tfinspect", "trace"], stdin=endless, capture_output=True, env=PLAIN
+        )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"error: standard input goes beyond 33,554,432 bytes")
+
+
+def test_files_share_one_bound(tmp_path: Path) -> None:
+    (tmp_path / "half").write_bytes(b"a" * (2**24 + 1))
+    half = ("--file", str(tmp_path / "half"))
+    assert shown("--ids", *half).count("24794") == 2**22  # "aaaa"
+    assert "goes beyond 33,554,432 bytes" in refused(*half, *half)
+
+
+def test_json_of_more_tokens_than_it_spells_out_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(bytes(2**20 + 1))  # no two NULs merge
+    path = ("--file", str(tmp_path / "text"))
+    assert "1,048,577 tokens and merges, and the most is 1,048,576" in refused("--json", *path)
+    assert shown("--ids", *path).count("188") == 2**20 + 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a named pipe")
+def test_a_text_comes_through_a_named_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    command = [sys.executable, "-m", "tfinspect", "tokenize", "--ids", "--file", str(tmp_path / "pipe")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=PLAIN) as process:
+        (tmp_path / "pipe").write_bytes(b"Hello")
+        assert process.communicate()[0] == b"15496\n"
+
+
 @pytest.mark.parametrize("limit", [0, 1, 3, 100])
 def test_a_limit_changes_no_total(limit: int) -> None:
     everything, limited = (document("Hello, world!", "--merges", "--limit", str(n))["texts"][0] for n in (1000, limit))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from tfinspect.cli.options import Json
 from tfinspect.cli.texts import Files, Special, ids_given, texts_given
 from tfinspect.errors import CheckFailed, InputError
+
+#: Most tokens and merges of a text that JSON spells out: those of a megabyte of anything. Each takes a kilobyte.
+MOST_SPELLED: Final = 2**20
 
 Texts = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="Texts, one report each; - reads standard input.")
@@ -56,6 +59,7 @@ def tokenize(
     output = Output(as_json)
     if decode:
         decoded = dataclasses.replace(inspector.decode(ids_given(data for _, data in inputs)), rows_shown=limit)
+        _require_spellable(as_json, len(decoded.ids))
         output.show(decoded)
         output.finish(decoded)
         return
@@ -64,12 +68,22 @@ def tokenize(
     if ids:
         sys.stdout.writelines(f"{' '.join(map(str, text.ids))}\n" for text in tokenized.texts)
         return
+    for text in tokenized.texts:
+        _require_spellable(as_json, text.n_tokens + sum(len(piece.merges) for piece in text.merged or ()))
     report = dataclasses.replace(tokenized, rows_shown=limit)
     output.show(report)
     output.show_agreements(report)
     output.finish(report)
     if any(agreement.failed for agreement in report.agreements):
         raise CheckFailed("the merges do not end in tiktoken's ids", "the line above counts the pre-tokens")
+
+
+def _require_spellable(as_json: bool, n: int) -> None:
+    if as_json and n > MOST_SPELLED:
+        raise InputError(
+            f"--json would spell out {n:,} tokens and merges, and the most is {MOST_SPELLED:,}",
+            "give a part of the text, or --ids in the place of --json",
+        )
 
 
 def _exclude(one: tuple[str, bool], other: tuple[str, bool], why: str) -> None:

@@ -7,13 +7,17 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import IO, Annotated, Final
 
 import typer
 
 from tfinspect.errors import InputError
 
 __all__ = ["Files", "Special", "ids_given", "texts_given"]
+
+#: Most bytes that files and standard input are read for together: 32 MiB, a hundred times a novel. A text of bytes that
+#: make a token each takes a hundred times its length in memory, and some inputs never end.
+MOST_BYTES: Final = 32 * 2**20
 
 Files = Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="Read a text from a file; repeatable.")]
 Special = Annotated[
@@ -29,7 +33,7 @@ def texts_given(arguments: Sequence[str], files: Sequence[str]) -> list[tuple[st
     With neither, standard input, unless it is a terminal. An argument's bytes are those that the system passed on,
     UTF-8 or not; no newline is translated or stripped.
 
-    Raises:  InputError for no text at all, and for a file or a standard input that cannot be read.
+    Raises:  InputError for no text at all, what cannot be read, and more than 32 MiB together.
     """
     if not arguments and not files:
         if sys.stdin is None or sys.stdin.isatty():
@@ -37,11 +41,17 @@ def texts_given(arguments: Sequence[str], files: Sequence[str]) -> list[tuple[st
         arguments = ["-"]
     if list(arguments).count("-") > 1:
         raise InputError("- is given twice", "standard input can be read once")
-    given = [
-        ("standard input", _standard_input()) if argument == "-" else (f"text {number}", os.fsencode(argument))
-        for number, argument in enumerate(arguments, start=1)
-    ]
-    return given + [(f"file {path}", _content(path)) for path in files]
+    given, room = list[tuple[str, bytes]](), MOST_BYTES
+    for number, argument in enumerate(arguments, start=1):
+        if argument == "-":
+            given.append(("standard input", _standard_input(room)))
+            room -= len(given[-1][1])
+        else:
+            given.append((f"text {number}", os.fsencode(argument)))
+    for path in files:
+        given.append((f"file {path}", _content(path, room)))
+        room -= len(given[-1][1])
+    return given
 
 
 def ids_given(texts: Iterable[bytes]) -> list[int]:
@@ -57,20 +67,29 @@ def ids_given(texts: Iterable[bytes]) -> list[int]:
     return list(map(int, words))
 
 
-def _standard_input() -> bytes:
+def _standard_input(room: int) -> bytes:
     if sys.stdin is None:
         raise InputError("standard input is closed", "give the text as an argument or with --file PATH")
     try:
-        return sys.stdin.buffer.read()
+        return _within(room, sys.stdin.buffer, "standard input")
     except OSError as error:
         raise InputError(f"standard input cannot be read: {error.strerror or error}") from None
 
 
-def _content(path: str) -> bytes:
+def _content(path: str, room: int) -> bytes:
     if not path:
         raise InputError("--file '' names no file", "give the path of a file that can be read")
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            return _within(room, file, f"--file {path!r}")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"--file {path!r}: {reason}", "give the path of a file that can be read") from None
+
+
+def _within(room: int, stream: IO[bytes], name: str) -> bytes:
+    """Everything in the stream, where that is no more than so many bytes; a stream without an end is not waited for."""
+    data = stream.read(room + 1)
+    if len(data) > room:
+        raise InputError(f"{name} goes beyond {MOST_BYTES:,} bytes, the most that is read", "give a part of it")
+    return data
