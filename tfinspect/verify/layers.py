@@ -53,18 +53,19 @@ def kinds(
         with torch.no_grad():
             layer(x, memory, kept) if reads_memory else layer(x, kept)
             moved = largest(layer(x, memory + x[:, :S], SILENT) - layer(x, memory, SILENT)) if reads_memory else 0.0
+        ran = [path.removesuffix(".out") for path in kept.tensors if path.endswith(".out")]
         future = float(kept["attn.weights"].triu(1).max())
         figures += [
             Figure(f"{name}: mask", _mask(future), mask),
             Figure("cross-attention", "yes" if moved > 1e-6 else "no", crosses),
             Figure("parts", len(parts), n_parts),
-            Figure("parts that ran", sum(path.endswith(".out") for path in kept.tensors), n_parts, detail=True),
+            Figure("parts that ran", len(ran), n_parts, detail=True),
             Figure("MLPs", sum(isinstance(part, MLP) for part in parts.values()), 1, detail=True),
         ]
         if cross := [part for part in parts.values() if isinstance(part, CrossAttention)]:
             figures += _source_of_keys(cross[0], x, memory)
-        rows.append((future, moved, len(parts), ", ".join(parts)))
-    columns = ("largest weight on a later position", "moved by the encoder's output", "parts", "which")
+        rows.append((future, moved, len(parts), ", ".join(ran)))
+    columns = ("weight on the future", "moved by the encoder", "parts", "in order")
     return Findings(tuple(figures), (Matrix("What each layer did", tuple(rows), LABELS, columns),))
 
 
