@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -252,6 +253,19 @@ def test_output_fits_the_encoding_of_the_stream(encoding: str) -> None:
     page = shown("蒔é→👨", "--merges", PYTHONIOENCODING=encoding)
     assert r"\u8494" in page
     assert json.loads(shown("蒔", "--json", PYTHONIOENCODING=encoding))["texts"][0]["ids"] == [164, 240, 242]
+
+
+@pytest.mark.parametrize(("encoding", "seen"), [("ascii", r"\u2192\xd7"), ("cp1252", "\\u2192×")])
+def test_a_users_text_is_escaped_and_never_respelled(encoding: str, seen: str, tmp_path: Path) -> None:
+    # "×" is "x" in tfinspect's own words on a page of ASCII; in a user's text or file name that would be another text
+    (tmp_path / "→×").write_text("→×", encoding="utf-8")
+    page = shown("→×", "--file", str(tmp_path / "→×"), "--merges", PYTHONIOENCODING=encoding)
+    words = " ".join(page.split())
+    for title in ("Tokens of", "Merges of", "Totals of"):
+        assert f'{title} text 1: "{seen}" ' in words
+    assert f'/{seen}: "{seen}" ' in words  # the file's name, and its text
+    assert f'\n"{seen}": ids ' in page  # the heading over the merges
+    assert not re.search(r"->|x\"", words)
 
 
 def test_columns_stay_aligned_beside_wide_characters() -> None:

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from tfinspect.render.numbers import binary_bytes, count
 from tfinspect.render.terminal import PARTS, Page, wrapped
-from tfinspect.results.table import Column, Kind, Row, Shades, Table
+from tfinspect.results.table import Column, Given, Kind, Row, Shades, Table
 
 WIDTHS = st.integers(40, 200)
 WORDS = st.text(st.characters(categories=("L", "N", "P", "Zs")), max_size=60)
@@ -175,3 +175,17 @@ def test_bytes_in_binary_units() -> None:
 @given(st.text(), st.integers(2, 40))
 def test_wrapping_loses_nothing_but_spaces(text: str, width: int) -> None:
     assert "".join("".join(wrapped(text, width)).split()) == "".join(text.split())
+
+
+def test_own_words_are_spelled_and_a_users_are_escaped() -> None:
+    columns = (Column("text", "a → b", keep=9), Column("formula", "n²", "formula", keep=9))
+    rows = (
+        Row({"text": Given("after →")}, "group"),
+        Row({"text": "a part → b"}, "group"),
+        Row({"text": "→", "formula": "→"}),
+    )
+    drawn = lines(Table(Given("Tokens of →"), columns, rows, ("a → b",)), 80, "ascii")
+    assert drawn == [
+        r"Tokens of \u2192", "a -> b  n^2", "-----------",
+        r"after \u2192", "", "a part -> b", r"\u2192  ->", "", "a -> b",
+    ]  # fmt: skip

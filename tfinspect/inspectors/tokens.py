@@ -34,7 +34,7 @@ def tokens(
         tokenized,
         allow_special,
         tokenizer.VOCAB_SIZE,
-        tuple(_agreement(text) for text in tokenized) if merges else (),
+        tuple(map(_agreement, tokenized, range(1, len(tokenized) + 1))) if merges else (),
     )
 
 
@@ -99,7 +99,7 @@ def _merged(pieces: Iterator[tuple[PreTokenKind, bytes]]) -> Iterator[PreToken]:
         begin += len(data)
 
 
-def _agreement(text: TokenizedText) -> Agreement:
+def _agreement(text: TokenizedText, number: int) -> Agreement:
     """The ids that the merges end in, pre-token by pre-token, against tiktoken's at the same bytes."""
     by_merges = [piece for piece in text.merged or () if piece.kind == "text"]
     begins = {token.byte_start: token.position for token in text.tokens}
@@ -108,7 +108,7 @@ def _agreement(text: TokenizedText) -> Agreement:
         at = begins.get(piece.byte_start)
         n_same += at is not None and text.ids[at : at + len(piece.ids)] == piece.ids
     return Agreement(
-        quantity=f"{text.origin}: pre-tokens of text with the same ids, merge by merge and from tiktoken",
+        quantity=f"text {number}: pre-tokens of text with the same ids, merge by merge and from tiktoken",
         closed_form=len(by_merges),
         measured=n_same,
         how="tiktoken's encoder on the whole text",

@@ -19,7 +19,7 @@ from rich.cells import cell_len, chop_cells
 
 from tfinspect.render import numbers
 from tfinspect.render.page import escaped, page_width, spelled, styled
-from tfinspect.results.table import Cell, Column, Row, Shades, Table
+from tfinspect.results.table import Cell, Column, Given, Row, Shades, Table
 
 __all__ = ["Page"]
 
@@ -74,8 +74,12 @@ class Page:
     def paragraph(self, text: str, hanging: int = 0, style: str = "") -> list[Line]:
         """Sentences, wrapped; each line after the first begins with so many spaces."""
         width = min(self.width, PROSE)
-        first, *rest = wrapped(spelled(escaped(text, None), self.encoding), width, width - hanging)
+        first, *rest = wrapped(self.carried(text), width, width - hanging)
         return [Line(first, style), *(Line(" " * hanging + line, style) for line in rest)]
+
+    def carried(self, text: str) -> str:
+        """Text as this page can carry it: a user's own is escaped, tfinspect's own words are spelled."""
+        return escaped(text, self.encoding) if isinstance(text, Given) else spelled(escaped(text, None), self.encoding)
 
     def table(self, table: Table) -> list[Line]:
         """A table with its title above and its notes below."""
@@ -232,8 +236,7 @@ class _Layout:
         if isinstance(cell, Shades):
             return "█" * 2 * len(cell.parts)
         if isinstance(cell, str):
-            own_words = column.kind != "text" or row.role != "row"
-            return (spelled if own_words else escaped)(escaped(cell, None) if own_words else cell, self.page.encoding)
+            return self.page.carried(Given(cell) if column.kind == "text" and row.role == "row" else cell)
         if column.kind == "share":
             return numbers.share(cell)
         if isinstance(cell, float):

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-__all__ = ["Cell", "Column", "Kind", "Role", "Row", "Shades", "Table"]
+__all__ = ["Cell", "Column", "Given", "Kind", "Role", "Row", "Shades", "Table"]
 
 Kind = Literal["text", "shape", "formula", "count", "bytes", "binary", "share", "real", "bar", "shades"]
 """How a renderer writes a cell.
@@ -21,6 +21,12 @@ Role = Literal["row", "group", "fold", "subtotal", "total"]
 """group: a heading over rows, its text in the first cell.  fold: stands for rows that are not shown."""
 
 Cell: TypeAlias = "str | int | float | tuple[tuple[str, float], ...] | Shades | None"
+
+
+class Given(str):
+    """A title or a heading with a user's own text in it: never respelled where an encoding is poor, only escaped."""
+
+    __slots__ = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from tfinspect.results.agreement import Agreement
-from tfinspect.results.table import Column, Row, Table
+from tfinspect.results.table import Column, Given, Row, Table
 
 __all__ = ["CharPart", "DecodedIds", "Merge", "PreToken", "PreTokenKind", "Token", "TokenReport", "TokenizedText"]
 
@@ -296,9 +296,9 @@ class TokenReport:
         name = f"{text.origin}: {_beginning(text.data)}"
         yield _token_table(name, text.tokens, self.rows_shown, text.notes())
         if text.merged is not None:
-            yield _merge_table(f"Merges of {name}", text.merged, self.rows_shown)
+            yield _merge_table(name, text.merged, self.rows_shown)
         yield Table(
-            f"Totals of {name}" if len(self.texts) > 1 else "Totals",
+            Given(f"Totals of {name}") if len(self.texts) > 1 else "Totals",
             (
                 Column("tokens", "tokens", "count", 9),
                 Column("characters", "characters", "count", 9),
@@ -466,7 +466,7 @@ def _token_table(name: str, tokens: Sequence[Token], rows_shown: int, notes: tup
     digits = len(str(len(shown)))
     last_byte = len(str(shown[-1].byte_start)) if shown else 1
     return Table(
-        f"Tokens of {name}",
+        Given(f"Tokens of {name}"),
         (
             Column("position", "#", "text", 9),
             Column("id", "id", "text", 9),
@@ -492,11 +492,11 @@ def _token_table(name: str, tokens: Sequence[Token], rows_shown: int, notes: tup
     )
 
 
-def _merge_table(title: str, pretokens: tuple[PreToken, ...], rows_shown: int) -> Table:
+def _merge_table(name: str, pretokens: tuple[PreToken, ...], rows_shown: int) -> Table:
     n_rows = sum(1 + len(piece.merges) for piece in pretokens)
     rows = tuple(itertools.islice((row for piece in pretokens for row in _merge_rows(piece)), rows_shown))
     return Table(
-        title,
+        Given(f"Merges of {name}"),
         (
             Column("step", "step", "text", 9),
             Column("rank", "rank", "text", 9),
@@ -515,7 +515,8 @@ def _merge_rows(piece: PreToken) -> Iterator[Row]:
     """The pre-token and what it ends in, then a row for each merge with the parts near it."""
     ids = " ".join(map(str, piece.ids[: 2 * PARTS_SHOWN])) + (" ..." if len(piece.ids) > 2 * PARTS_SHOWN else "")
     kind = "special token " if piece.kind == "special" else ""
-    yield Row({"step": f"{kind}{_beginning(piece.data)}: {'id' if len(piece.ids) == 1 else 'ids'} {ids}"}, "group")
+    heading = Given(f"{kind}{_beginning(piece.data)}: {'id' if len(piece.ids) == 1 else 'ids'} {ids}")
+    yield Row({"step": heading}, "group")
     for step, (merge, place, begins) in enumerate(piece.steps(), start=1):
         low, high = max(0, place - PARTS_SHOWN), min(len(begins), place + PARTS_SHOWN + 1)
         near = [_seen(part) for part in _parts(piece.data, begins, low, high)]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 from tfinspect.dims import brackets
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Subject
-from tfinspect.results.table import Cell, Column, Row, Table
+from tfinspect.results.table import Cell, Column, Given, Row, Table
 
 __all__ = ["STEPS", "Candidate", "Op", "Stats", "TensorRow", "Text", "Trace", "one_line"]
 
@@ -287,7 +287,7 @@ class Trace:
         rows = []
         for text, candidates in zip(self.texts, self.candidates, strict=True):
             if self.batch > 1:
-                rows.append(Row({"rank": f"after {one_line(text.text) or 'the ids'}"}, "group"))
+                rows.append(Row({"rank": Given(f"after {one_line(text.text) or 'the ids'}")}, "group"))
             for rank, c in enumerate(candidates, 1):
                 token = None if c.text is None else f'"{one_line(c.text)}"'
                 cells: dict[str, Cell] = {"rank": rank, "token_id": str(c.token_id), "text": token}
