@@ -31,6 +31,7 @@ _HOMES: Final = {
     "resolve": "tfinspect.sources.resolve",
     "tokens": "tfinspect.inspectors.tokens",
     "trace": "tfinspect.inspectors.trace",
+    "train_step": "tfinspect.inspectors.train_step",
 }
 
 __all__ = sorted(["__version__", *_HOMES])

@@ -22,6 +22,7 @@ FUNCTIONS = (
     "resolve",
     "tokens",
     "trace",
+    "train_step",
 )
 
 

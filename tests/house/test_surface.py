@@ -35,6 +35,10 @@ SURFACE = {
     "attention": {
         "--file", "--ids", "--layer", "--head", "--allow-special", "--seed", "--dtype", "--json", *MODEL,
     },
+    "train-step": {
+        "--file", "--ids", "--pad", "--allow-special", "--optimizer", "--lr", "--momentum", "--blocks", "--seed",
+        "--json", *MODEL,
+    },
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from tfinspect.cli.cmd_generate import generate
 from tfinspect.cli.cmd_params import params
 from tfinspect.cli.cmd_tokenize import tokenize
 from tfinspect.cli.cmd_trace import trace
+from tfinspect.cli.cmd_train_step import train_step
 from tfinspect.cli.cmd_verify import verify
 from tfinspect.cli.command import Command, Group
 from tfinspect.errors import InspectError
@@ -53,7 +54,8 @@ app = typer.Typer(
 
 
 COMMANDS: Final = {
-    command.__name__: command for command in (tokenize, trace, params, flops, verify, generate, attention)
+    command.__name__.replace("_", "-"): command
+    for command in (tokenize, trace, params, flops, verify, generate, attention, train_step)
 }
 
 for _command in COMMANDS.values():
