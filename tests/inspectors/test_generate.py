@@ -136,3 +136,16 @@ def test_a_model_that_does_not_fit_is_refused() -> None:
     huge = ModelSpec(d_model=65_536, n_heads=64, d_ff=4 * 65_536, n_layers=200)
     with pytest.raises(InputError, match="GiB"):
         generate(huge, "hi")
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({}, "greedy: the largest logit."),
+        ({"temperature": 0, "top_k": 3}, "greedy: the largest logit, which top-k 3 always keeps."),
+        ({"top_k": 3, "top_p": 0.5}, "temperature 1, then top-k 3, then top-p 0.5, then one draw."),
+        ({"temperature": 0.8}, "temperature 0.8, then one draw."),
+    ],
+)
+def test_the_report_says_how_a_token_is_chosen_and_in_which_order(how: dict[str, Any], words: str) -> None:
+    assert words in generate(TINY, ids=[[1]], max_new=1, check=False, **how).conventions

@@ -45,7 +45,8 @@ class Sampling:
 
     def __str__(self) -> str:
         if self.greedy:
-            kept = f", which {' and '.join(self.filters)} always keep" if self.filters else ""
+            verb = "keep" if self.filters[1:] else "keeps"
+            kept = f", which {' and '.join(self.filters)} always {verb}" if self.filters else ""
             return f"greedy: the largest logit{kept}"
         return ", then ".join((f"temperature {self.temperature:g}", *self.filters, "one draw"))
 
