@@ -27,7 +27,16 @@ def imported(*words: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "words",
-    ["--help", "--version", "params --help", "trace --help", "flops --help", "generate --help", "verify --help"],
+    [
+        "--help",
+        "--version",
+        "params --help",
+        "trace --help",
+        "flops --help",
+        "generate --help",
+        "attention --help",
+        "verify --help",
+    ],
 )
 def test_help_imports_nothing_heavy(words: str) -> None:
     assert imported(*words.split()) == set()
