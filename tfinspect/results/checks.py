@@ -223,12 +223,13 @@ def _wanted(figure: Figure) -> str | None:
 
 
 def _rows(check: Checked) -> Iterator[Row]:
-    """A claim, and below it each figure that is no detail, or that fails."""
-    yield Row({"name": f"{check.id}  {check.claim}: {check.outcome}, {check.seconds:.2f} s"}, role="group")
+    """A claim, below it each figure that is no detail or that fails, and the time that all took."""
+    yield Row({"name": f"{check.id}  {check.claim}: {check.outcome}"}, role="group")
     for figure in check.findings.figures:
         if not figure.detail or not figure.holds:
             cells = {"name": figure.name, "value": said(figure.value), "wanted": _wanted(figure)}
             yield Row({**cells, "fails": None if figure.holds else "FAILS"}, indent=1)
+    yield Row({"name": "time", "value": f"{check.seconds:.2f} s"}, indent=1)
 
 
 def _explained(check: Checked) -> Sequence[Table]:
