@@ -1,7 +1,8 @@
 """The documentation's console blocks: what they say, and what the program says.
 
 A block is a fence marked ``console``. A line that begins with ``$ `` is a command; the lines up to the next command are
-its output, standard error included. A line that is just ``...`` stands for any number of lines left out.
+its output, standard error included. A line that is just ``...`` stands for any number of lines left out. A figure of
+rounding, such as 4.4e-16, stands for any other of its size, and for 0.
 
 A block runs in an empty folder of its own, as a reader would run it: sh, 80 columns, UTF-8, no terminal.
 """
@@ -26,6 +27,9 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 CUT = "..."
 PROMPT = "$ "
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+#: A figure that is nothing but rounding: how much of it is left, and in which digits, depends on the processor.
+ROUNDING = re.compile(r"(?<![\w.])\d\.\d+e-(?:1\d|[2-9]\d)(?![\w.])")
 
 #: What a reader's shell may have set and a page must not depend on.
 UNSET = ("NO_COLOR", "FORCE_COLOR", "PYTHONIOENCODING", "PYTHONUNBUFFERED", "TFINSPECT_TRACEBACK")
@@ -111,16 +115,16 @@ class Shell:
 
 
 def agrees(written: Sequence[str], output: Sequence[str]) -> bool:
-    """Whether the output is what a page says, character by character outside the cuts."""
+    """Whether the output is what a page says, character by character outside the cuts and the figures of rounding."""
     head, *rest = _segments(written)
     if not rest:
-        return head == list(output)
+        return _same(head, output)
     *middle, tail = rest
     at, end = len(head), len(output) - len(tail)
-    if list(output[:at]) != head or list(output[max(end, 0) :]) != tail:
+    if not _same(head, output[:at]) or not _same(tail, output[max(end, 0) :]):
         return False
     for segment in middle:
-        found = (p for p in range(at, end - len(segment) + 1) if list(output[p : p + len(segment)]) == segment)
+        found = (p for p in range(at, end - len(segment) + 1) if _same(segment, output[p : p + len(segment)]))
         place = next(found, None)
         if place is None:
             return False
@@ -177,6 +181,21 @@ def _steps(lines: Sequence[str]) -> Iterator[Step]:
         raise ValueError(f"a console block begins with a command, not with {lines[:1]}")
     for start, stop in itertools.pairwise([*starts, len(lines)]):
         yield Step(lines[start].removeprefix(PROMPT), tuple(lines[start + 1 : stop]))
+
+
+def _same(written: Sequence[str], output: Sequence[str]) -> bool:
+    """Whether these lines say the same."""
+    return len(written) == len(output) and all(itertools.starmap(_reads, zip(written, output, strict=True)))
+
+
+def _reads(written: str, line: str) -> bool:
+    """Whether a line of the output is the page's line, up to figures of rounding: each as wide, or a padded 0."""
+    if written == line or len(written) != len(line):
+        return written == line
+    figures = [f"(?:{ROUNDING.pattern}|0 {{{len(figure) - 1}}})" for figure in ROUNDING.findall(written)]
+    words = map(re.escape, ROUNDING.split(written))
+    pattern = "".join(part for pair in itertools.zip_longest(words, figures, fillvalue="") for part in pair)
+    return re.fullmatch(pattern, line) is not None
 
 
 def _segments(written: Sequence[str]) -> list[list[str]]:

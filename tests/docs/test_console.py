@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console import FENCE, PAGES, ROOT, Block, Shell, agrees, blocks, blocks_of, refreshed
+from tests.docs.console import FENCE, PAGES, ROOT, ROUNDING, Block, Shell, agrees, blocks, blocks_of, refreshed
 
 #: The release of torch that the pages are written with. Others dispatch other operations to the same end.
 TORCH = "2.13"
@@ -36,7 +36,8 @@ def test_a_changed_digit_is_seen(block: Block, shell: Shell) -> None:
     """The comparison can fail: with the first or the last digit of any line changed, a block does not agree."""
     for step, output in zip(block.steps, shell.run(block), strict=True):
         for number, line in enumerate(step.written):
-            digits = [digit.start() for digit in re.finditer("[0-9]", line)]
+            rounding = {place for figure in ROUNDING.finditer(line) for place in range(*figure.span())}
+            digits = [digit.start() for digit in re.finditer("[0-9]", line) if digit.start() not in rounding]
             for place in {*digits[:1], *digits[-1:]}:
                 changed = f"{line[:place]}{(int(line[place]) + 5) % 10}{line[place + 1 :]}"
                 assert not agrees([*step.written[:number], changed, *step.written[number + 1 :]], output), changed
@@ -82,6 +83,33 @@ OUTPUT = ["title", "a  1", "b  2", "", "note", "total  3"]
 )
 def test_a_cut_stands_for_lines_and_for_nothing_else(written: list[str], same: bool) -> None:
     assert agrees(written, OUTPUT) is same
+
+
+@pytest.mark.parametrize(
+    ("output", "same"),
+    [
+        ("J·1  4.4e-16  0 ±1e-12", True),
+        ("J·1  2.7e-17  0 ±1e-12", True),
+        ("J·1  0        0 ±1e-12", True),
+        ("J·1  4.4e-06  0 ±1e-12", False),  # more than rounding
+        ("J·1  1  0 ±1e-12", False),
+        ("J·1  nan      0 ±1e-12", False),
+        ("J·1  4.4e-16  0 ±1e-17", False),  # a tolerance is no figure of rounding
+        ("J·2  4.4e-16  0 ±1e-12", False),
+        ("J·1  0  0 ±1e-12", False),  # a column of another width
+    ],
+)
+def test_a_figure_of_rounding_stands_for_one_of_its_size(output: str, same: bool) -> None:
+    assert agrees(["J·1  4.4e-16  0 ±1e-12"], [output]) is same
+
+
+def test_an_exact_0_is_not_rounding() -> None:
+    assert not agrees(["row 1  0      "], ["row 1  4.4e-16"])
+
+
+def test_refreshing_leaves_a_figure_of_rounding_as_it_is() -> None:
+    assert refreshed(["J·1  4.4e-16", "n  1"], ["J·1  3.6e-16", "n  1"]) == ["J·1  4.4e-16", "n  1"]
+    assert refreshed(["J·1  4.4e-16", "n  1"], ["J·1  3.6e-16", "n  2"]) == ["J·1  3.6e-16", "n  2"]
 
 
 def test_refreshing_keeps_cuts_and_replaces_what_they_enclose() -> None:
