@@ -47,6 +47,10 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["generate", "--d", "64", "--layers", "1", "hi", "--max-new", "1", "--no-check"],
         ["generate", "--d", "64", "--layers", "1", "hi", "--max-new", "60", "--top-k", "40000", "--top-p", "0.99"],
     ),
+    "tfinspect.train_step/1": (
+        ["train-step", "--preset", "tiny-568", "--ids", "3,1,4"],
+        ["train-step", "--d", "64", "--layers", "1", "--untied", "--optimizer", "sgd", "hello world"],
+    ),
     "tfinspect.attention/1": (
         ["attention", "--preset", "tiny-568", "--ids", "3,1"],
         ["attention", "--d", "64", "--layers", "1", "hi"],
@@ -63,6 +67,7 @@ SECTIONS: Mapping[str, set[str]] = {
         "tfinspect.flops/1",
         "tfinspect.generation/1",
         "tfinspect.attention/1",
+        "tfinspect.train_step/1",
     },
     **{f"`{schema}`": {schema} for schema in CALLS},
 }
