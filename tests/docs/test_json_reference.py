@@ -55,6 +55,8 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["attention", "--preset", "tiny-568", "--ids", "3,1"],
         ["attention", "--d", "64", "--layers", "1", "hi"],
     ),
+    "tfinspect.verify/1": (["verify", "A3", "A4.2", "A5.1", "A7.1", "A8"],),
+    "tfinspect.claims/1": (["verify", "--list"],),
 }  # fmt: skip
 
 #: The page's sections, and the schemas that each speaks of.
