@@ -152,6 +152,33 @@ def test_ctrl_c_is_silent() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
+def test_ctrl_c_is_silent_while_the_program_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    words = [sys.executable, "-m", "tfinspect", "params"]
+    env = environment({"PYTHONPATH": str(tmp_path)})
+    ended = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_ctrl_c_is_silent_while_output_is_written() -> None:
+    interrupted = "class Slow(type(sys.stdout)):\n        def flush(self): raise KeyboardInterrupt"
+    ended = run_with(f"{interrupted}\n    sys.stdout = Slow(sys.stdout.buffer)")
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
+@posix
+def test_a_working_directory_that_is_gone_is_no_obstacle(tmp_path: Path) -> None:
+    gone = f"cd {tmp_path} && rmdir {tmp_path} && "
+    for words in ("params --preset tiny-568", "trace --preset tiny-568 --ids 1"):
+        ended = subprocess.run(
+            ["sh", "-c", f"{gone}exec {sys.executable} -m tfinspect {words}"],
+            capture_output=True, text=True, env=environment({}), check=False,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "agree  " in ended.stdout
+        tmp_path.mkdir()
+
+
 def test_a_defect_is_named_as_one() -> None:
     ended = run_with("raise ZeroDivisionError('of a kind')")
     assert ended.returncode == 70
@@ -206,6 +233,17 @@ def test_a_full_disk_is_an_error(words: tuple[str, ...]) -> None:
     assert ended.returncode == 2
     assert one_error(ended.stderr)
     assert os.strerror(errno.ENOSPC) in ended.stderr
+
+
+@posix
+@pytest.mark.parametrize("env", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_output_that_the_system_cuts_short_is_an_error(env: dict[str, str], tmp_path: Path) -> None:
+    # ulimit -f counts in blocks of 512 bytes
+    words = ["sh", "-c", 'ulimit -f 64 && exec "$@" > "$0"', str(tmp_path / "out"), *command(LONG)]
+    ended = subprocess.run(words, stderr=subprocess.PIPE, text=True, env=environment(env), check=False)
+    assert ended.returncode == 2
+    assert one_error(ended.stderr)
+    assert os.strerror(errno.EFBIG) in ended.stderr
 
 
 # Encodings

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -74,3 +78,45 @@ def test_progress_before_the_line_is_shown_writes_nothing(monkeypatch: pytest.Mo
     with working("generating") as say:
         say("token 1 of 10")
     assert stream.getvalue() == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals and terminals of POSIX")
+def test_a_terminated_process_wipes_its_line_and_dies_of_the_signal() -> None:
+    import pty
+
+    work = """
+from tfinspect.render import progress
+progress.NOTICEABLE_SECONDS = 0.0
+with progress.working("measuring"):
+    while True:
+        pass
+"""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", work], stderr=theirs) as process:
+        os.close(theirs)
+        written = os.read(ours, 1_000)
+        process.terminate()
+        with contextlib.suppress(OSError):  # Linux ends a terminal without writers so
+            while part := os.read(ours, 1_000):
+                written += part
+    os.close(ours)
+    assert written.decode() == "\rmeasuring ..." + "\r" + " " * len("measuring ...") + "\r"
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_somebody_elses_handler_of_sigterm_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def theirs(number: int, frame: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(sys, "stderr", Watched())
+    before = signal.signal(signal.SIGTERM, theirs)
+    try:
+        with working("measuring"):
+            assert signal.getsignal(signal.SIGTERM) is theirs
+        assert signal.getsignal(signal.SIGTERM) is theirs
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with working("measuring"):
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)

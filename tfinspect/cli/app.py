@@ -15,6 +15,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -30,7 +31,7 @@ from tfinspect.cli.cmd_train_step import train_step
 from tfinspect.cli.cmd_verify import verify
 from tfinspect.cli.command import Command, Group
 from tfinspect.errors import InspectError
-from tfinspect.render.page import harden, on_terminal, page_width
+from tfinspect.render.page import buffered, harden, on_terminal, page_width
 
 __all__ = ["app", "main", "run"]
 
@@ -99,11 +100,19 @@ def main(argv: Sequence[str]) -> int:
 def run() -> NoReturn:
     """The console script: the program as a process."""
     gc.set_threshold(1_000_000)  # importing torch makes 260,000 objects that all live on: nothing to collect
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-        harden(getattr(sys, name))
-    code = main(sys.argv[1:])
+    for name in ("stdout", "stderr"):  # None where the caller closed it
+        setattr(sys, name, getattr(sys, name) or open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    sys.stdout = buffered(sys.stdout)
+    harden(sys.stdout)
+    harden(sys.stderr)
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        os.chdir(os.sep)  # torch's libraries end the process where the working directory is gone
+    try:
+        code = main(sys.argv[1:])
+    except KeyboardInterrupt:  # while the last output was written
+        os._exit(INTERRUPTED)
     if "torch" not in sys.modules:
         sys.exit(code)
     # Taking torch down takes up to half a second and does nothing for a process that ends, and nothing in

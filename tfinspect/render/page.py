@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Final, TextIO
 
-__all__ = ["escaped", "harden", "page_width", "spelled", "styled"]
+__all__ = ["buffered", "escaped", "harden", "page_width", "spelled", "styled"]
 
 NARROWEST: Final = 40
 
@@ -60,6 +60,18 @@ def harden(stream: TextIO) -> None:
     """Make a stream spell what it cannot encode, so that no text can stop it."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors=SPELLING)
+
+
+def buffered(stream: TextIO) -> TextIO:
+    """The stream, with a buffer where PYTHONUNBUFFERED left it none.
+
+    Without one, Python takes a write that the system cut short, as on a disk that is full, for a whole one: the end of
+    the text would be lost in silence.
+    """
+    if not isinstance(stream, io.TextIOWrapper) or not isinstance(stream.buffer, io.RawIOBase):
+        return stream
+    encoding = stream.encoding
+    return io.TextIOWrapper(io.BufferedWriter(stream.detach()), encoding=encoding)
 
 
 def spelled(text: str, encoding: str | None) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +25,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     What it gives says how far the work is: ``with working("generating") as say: say("token 3 of 20")``.
 
     Silent where standard error is no terminal, and for work that takes no noticeable time. Nothing stays behind, also
-    when the work fails or is interrupted.
+    when the work fails, is interrupted or is terminated.
     """
     if not on_terminal(sys.stderr):
         yield lambda progress: None
@@ -37,13 +39,14 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
     line.say(what)
     watcher = threading.Thread(target=show, daemon=True)
-    watcher.start()
-    try:
-        yield lambda progress: line.say(f"{what}: {progress}")
-    finally:
-        done.set()
-        watcher.join()
-        line.wipe()
+    with _wiped_before_the_end(line):
+        watcher.start()
+        try:
+            yield lambda progress: line.say(f"{what}: {progress}")
+        finally:
+            done.set()
+            watcher.join()
+            line.wipe()
 
 
 class _Line:
@@ -67,8 +70,32 @@ class _Line:
 
     def wipe(self) -> None:
         with self._turn:
-            if self.shown:
-                _write(f"\r{' ' * len(self.text)}\r")
+            self.clear()
+
+    def clear(self) -> None:
+        """Wipe the line without a turn, for a signal that may have come in the middle of one."""
+        if self.shown:
+            _write(f"\r{' ' * len(self.text)}\r")
+
+
+@contextlib.contextmanager
+def _wiped_before_the_end(line: _Line) -> Iterator[None]:
+    """SIGTERM ends the process as it always does, but wipes the line first; a handler of somebody else's stays."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not ours:
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        line.clear()
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _write(text: str) -> None:
