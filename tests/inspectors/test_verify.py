@@ -34,6 +34,12 @@ def test_every_seed_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
+def test_each_claim_is_named_before_it_is_put_to_the_test() -> None:
+    said: list[str] = []
+    checks("A3.1", "A3.2", trials=1, told=said.append)
+    assert said == ["A3.1.1, 1 of 3", "A3.1.2, 2 of 3", "A3.2, 3 of 3"]
+
+
 def test_threads_and_random_state_are_left_as_they_were() -> None:
     torch.manual_seed(5)
     before, threads = torch.get_rng_state(), torch.get_num_threads()

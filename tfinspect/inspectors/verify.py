@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, get_args
 
 from tfinspect.errors import InputError
@@ -13,10 +14,18 @@ __all__ = ["checks", "claims"]
 DTYPES: Final[tuple[DType, ...]] = get_args(DType)
 
 
-def checks(*ids: str, seed: int = 0, dtype: DType = "float64", trials: int = 5, explain: bool = False) -> Checks:
+def checks(
+    *ids: str,
+    seed: int = 0,
+    dtype: DType = "float64",
+    trials: int = 5,
+    explain: bool = False,
+    told: Callable[[str], None] = lambda progress: None,
+) -> Checks:
     """What was measured for each claim of the sources, and whether the claim holds.
 
-    Ids are those of the sources ("A3.3"); "A3" stands for all below it; none stands for all claims.
+    Ids are those of the sources ("A3.3"); "A3" stands for all below it; none stands for all claims. Before each,
+    `told` is called with how far the work is.
 
     Raises:  InputError for an id that names no claim, an unknown dtype, or no trials.
     Agrees:  each check holds two paths against one another; its figures name them.
@@ -27,7 +36,11 @@ def checks(*ids: str, seed: int = 0, dtype: DType = "float64", trials: int = 5, 
         raise InputError(f"--trials must be at least 1, not {trials}")
     propositions = chosen(ids)
     settings = Settings(seed=seed, dtype=dtype, trials=trials)
-    return Checks(tuple(run(p, settings) for p in propositions), seed=seed, trials=trials, explain=explain)
+    checked = []
+    for number, proposition in enumerate(propositions, start=1):
+        told(f"{proposition.id}, {number} of {len(propositions)}")
+        checked.append(run(proposition, settings))
+    return Checks(tuple(checked), seed=seed, trials=trials, explain=explain)
 
 
 def claims(*ids: str) -> Claims:
