@@ -42,6 +42,7 @@ def encoder_without_mlp(spec: ModelSpec) -> Block:
     return block
 
 
+@pytest.mark.breaks("A8.2")
 @pytest.mark.parametrize(
     ("layer", "wrong"),
     [
@@ -58,6 +59,7 @@ def test_a_layer_of_another_kind_is_named(layer: dict[str, layers.Layer], wrong:
     assert failing(layers.kinds(SETTINGS, **layer)) == wrong
 
 
+@pytest.mark.breaks("B15.1.2")
 @pytest.mark.parametrize(
     ("specs", "wrong"),
     [

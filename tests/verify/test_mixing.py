@@ -68,6 +68,7 @@ def without_positions(spec: ModelSpec, draws: Draws) -> Transformer:
     return mixing.unmasked(spec.replace(positions="none"), draws)
 
 
+@pytest.mark.breaks("A7.1")
 @pytest.mark.parametrize(
     ("part", "wrong"),
     [
@@ -83,31 +84,37 @@ def test_one_part_that_is_wrong_is_the_one_that_is_named(part: dict[str, mixing.
     assert failing(mixing.row_wise(SETTINGS, parts)) == [wrong]
 
 
+@pytest.mark.breaks("A7.2.1")
 def test_a_masked_block_is_not_equivariant() -> None:
     found = failing(mixing.equivariance(SETTINGS, block=mixing.causal_block))
     assert found == ["pre-LN block: largest |B(PX) − P·B(X)|", "post-LN block: largest |B(PX) − P·B(X)|"]
 
 
+@pytest.mark.breaks("A7.2.1")
 def test_a_masked_model_is_not_equivariant() -> None:
     assert failing(mixing.equivariance(SETTINGS, model=transformer)) == ["model without positions"]
 
 
+@pytest.mark.breaks("A7.2.1")
 def test_a_model_that_lacks_its_positions_is_equivariant_after_all() -> None:
     assert failing(mixing.equivariance(SETTINGS, model=without_positions)) == ["model with learned positions"]
 
 
+@pytest.mark.breaks("A7.2.2")
 @pytest.mark.parametrize("block", [mixing.unmasked_block, peeking_block])
 def test_a_block_that_sees_later_rows_is_not_causal(block: mixing.BuildBlock) -> None:
     found = failing(mixing.causal_blocks(SETTINGS, block))
     assert {"pre-LN: largest |∂row i/∂row j|, j > i", "change of the rows before a new one"} <= set(found)
 
 
+@pytest.mark.breaks("A7.2.2")
 def test_a_mask_after_the_softmax_leaks_through_the_denominator() -> None:
     assert "post-LN: largest |∂row i/∂row j|, j > i" in failing(
         mixing.causal_blocks(SETTINGS, block_masked_after_the_softmax)
     )
 
 
+@pytest.mark.breaks("A7.2.3")
 @pytest.mark.parametrize("model", [mixing.unmasked, with_attention(PeekingAttention), with_attention(MaskAfterSoftmax)])
 def test_a_model_that_sees_later_tokens_moves_earlier_rows(model: mixing.BuildModel) -> None:
     found = failing(mixing.causal_model(SETTINGS, model))
@@ -129,11 +136,13 @@ def test_a_leak_from_layer_to_layer_reaches_as_many_positions_as_there_are_layer
     assert not leaks.triu(3).any()
 
 
+@pytest.mark.breaks("A7.2.3")
 def test_positions_from_the_end_break_prefixes_and_nothing_else() -> None:
     found = failing(mixing.causal_model(SETTINGS, with_embedding(BackwardPositions)))
     assert found == ["largest |prefix on its own − whole|"]
 
 
+@pytest.mark.breaks("A7.2.3")
 def test_a_model_that_ignores_its_tokens_is_no_example() -> None:
     class Ignores(Attention):
         def forward(self, x: Tensor, *rest: object) -> Tensor:
@@ -148,5 +157,6 @@ def test_a_model_that_ignores_its_tokens_is_no_example() -> None:
     assert failing(mixing.causal_model(SETTINGS, model)) == ["change of rows 5 to 6"]
 
 
+@pytest.mark.breaks("A7.2.3")
 def test_a_nan_is_no_agreement() -> None:
     assert len(failing(mixing.causal_model(SETTINGS, with_a_nan))) == 4

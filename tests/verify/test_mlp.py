@@ -65,6 +65,7 @@ def test_the_claim_holds(claim: Proposition, settings: Settings) -> None:
     assert found.outcome == "pass"
 
 
+@pytest.mark.breaks("A8.1.1")
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
 def test_gelu_is_affine_on_no_region(activation: mlp.Activation) -> None:
     drawn = partial(mlp.wider, activation=activation)
@@ -72,22 +73,26 @@ def test_gelu_is_affine_on_no_region(activation: mlp.Activation) -> None:
     assert found == [OFF, "slope − W₂·D·W₁", "random MLPs, 6 units: off an affine map"]
 
 
+@pytest.mark.breaks("A8.1.1")
 def test_other_lines_miss_another_pattern() -> None:
     found = mlp.regions(SETTINGS, other_lines)
     assert failing(found) == ["missing"]
     assert {f.name: f.value for f in found.figures}["missing"] == "110"
 
 
+@pytest.mark.breaks("A8.1.1")
 def test_parallel_lines_make_four_regions() -> None:
     found = mlp.regions(SETTINGS, parallel_lines)
     assert failing(found) == ["patterns of 8", "missing"]
     assert [row[0] for row in found.matrices[0].rows] == ["000", "100", "110", "111"]
 
 
+@pytest.mark.breaks("A8.1.1")
 def test_curved_borders_make_regions_that_are_not_convex() -> None:
     assert "midpoints outside their region" in failing(mlp.regions(SETTINGS, curved_borders))
 
 
+@pytest.mark.breaks("A8.1.1")
 def test_a_nan_is_on_no_affine_map() -> None:
     assert OFF in failing(mlp.regions(SETTINGS, with_a_nan))
 
@@ -97,6 +102,7 @@ def test_each_point_of_the_grid_is_in_one_region() -> None:
     assert sum(int(row[1]) for row in matrix.rows) == 601**2
 
 
+@pytest.mark.breaks("A8.1.2")
 @pytest.mark.parametrize(
     ("curve", "names"),
     [
@@ -110,10 +116,12 @@ def test_curvature_is_refuted_by(curve: mlp.Curve, names: set[str]) -> None:
     assert names <= set(failing(mlp.curvature(SETTINGS, curve)))
 
 
+@pytest.mark.breaks("A8.1.2")
 def test_relu_is_flat_on_an_interval() -> None:
     assert any(name.startswith("smallest |GELU″|") for name in failing(mlp.curvature(SETTINGS, F.relu)))
 
 
+@pytest.mark.breaks("A8.1.2")
 def test_the_tanh_form_is_told_apart_in_float32() -> None:
     rough = Settings(dtype="float32")
     assert "GELU″ by autograd − (2 − t²)φ(t)" in failing(mlp.curvature(rough, partial(F.gelu, approximate="tanh")))

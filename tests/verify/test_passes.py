@@ -96,15 +96,18 @@ def by_bytes(data: bytes) -> list[int]:
     return [tokenizer.ranks()[bytes([byte])] for byte in data]
 
 
+@pytest.mark.breaks("B15.2.1")
 def test_ids_of_single_bytes_are_not_the_ids_of_the_text() -> None:
     assert failing(passes.tokens(SETTINGS, by_bytes)) == ["ids"]
 
 
+@pytest.mark.breaks("B15.2.1")
 def test_ids_of_another_text_bring_other_bytes_back() -> None:
     found = failing(passes.tokens(SETTINGS, lambda data: tokenizer.encode(data)[:-1] + tokenizer.encode(b" x")))
     assert found == ["ids", "bytes that come back"]
 
 
+@pytest.mark.breaks("B15.2.2", "B15.2.3", "B15.3.1", "B15.3.2", "B15.3.3", "B15.4", "B15.5", "B15.6")
 @pytest.mark.parametrize(
     ("check", "model", "wrong"),
     [
@@ -128,15 +131,18 @@ def test_a_step_done_otherwise_is_named(check: passes.Step, model: passes.BuildM
     assert failing(check(SETTINGS, model=model)) == wrong
 
 
+@pytest.mark.breaks("B15.4")
 def test_blocks_that_share_their_parameters_are_named() -> None:
     assert "parameters that blocks share" in failing(passes.stack(SETTINGS, one_block_twice))
 
 
+@pytest.mark.breaks("B15.2.3", "B15.3.2")
 def test_dropout_that_is_left_on_is_named() -> None:
     assert "change by dropout in evaluation mode" in failing(passes.positions(SETTINGS, in_training_mode))
     assert NUMPY in failing(passes.first_residual(SETTINGS, in_training_mode))
 
 
+@pytest.mark.breaks("B15.6")
 @pytest.mark.parametrize(
     ("spec", "wrong"),
     [
