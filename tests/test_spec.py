@@ -88,6 +88,20 @@ def test_a_width_that_64_does_not_divide_keeps_the_number_of_heads() -> None:
     assert "heads = 12 (d/64 is not whole)" in rules
 
 
+def test_a_derived_width_that_is_too_large_is_not_blamed_on_the_user() -> None:
+    with pytest.raises(InputError, match="the d_ff that follows from --d 600000000 is 2400000000") as refused:
+        derive(ModelSpec(), {"d_model": 600_000_000})
+    assert refused.value.hint == "give --d-ff, or a smaller --d"
+    assert derive(ModelSpec(), {"d_model": 600_000_000, "d_ff": 1})[0].d_ff == 1
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf"), float("nan"), "1e-5", True, None])
+def test_an_epsilon_is_a_finite_number(value: Any) -> None:
+    with pytest.raises(InputError, match=r"norm_eps \(--eps\) must be finite and at least 0") as refused:
+        ModelSpec(norm_eps=value)
+    assert len(str(refused.value)) < 120
+
+
 def test_no_rule_no_heads() -> None:
     with pytest.raises(InputError, match="no number of heads follows from --d 770"):
         derive(ModelSpec(), {"d_model": 770})

@@ -53,6 +53,9 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "sinusoid": "sinusoidal",
 }
 
+#: No float has an integer of this size.
+_BEYOND_REAL: Final = 2**1024
+
 _SIZES: Final = ("vocab_size", "n_ctx", "d_model", "n_layers", "n_heads", "d_ff")
 _SWITCHES: Final = ("final_norm", "tied_head", "bias")
 
@@ -171,6 +174,11 @@ def derive(base: ModelSpec, given: Mapping[str, Any]) -> tuple[ModelSpec, tuple[
         ratio, rest = divmod(base.d_ff, base.d_model)
         fields["d_ff"] = ratio * d_model if not rest else max(1, d_model * base.d_ff // base.d_model)
         rules.append(f"d_ff = {ratio}·d = {fields['d_ff']}" if not rest else f"d_ff = {fields['d_ff']} (d_ff/d kept)")
+        if fields["d_ff"] > LARGEST_SIZE:
+            raise InputError(
+                f"the d_ff that follows from --d {d_model} is {fields['d_ff']}, and the largest size is {LARGEST_SIZE}",
+                "give --d-ff, or a smaller --d",
+            )
     if d_model != base.d_model and "n_heads" not in fields:
         if d_model % base.d_head == 0:
             fields["n_heads"] = d_model // base.d_head
@@ -206,9 +214,10 @@ def _check_size(name: str, value: object) -> None:
 
 def _check_real(name: str, value: object, *, below: float) -> None:
     flag = f" ({FLAGS[name]})"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < below:
-        limits = "at least 0" if below == math.inf else f"at least 0 and below {below:g}"
-        raise InputError(f"{name}{flag} must be {limits}, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < min(below, _BEYOND_REAL):
+        limits = "finite and at least 0" if below == math.inf else f"at least 0 and below {below:g}"
+        shown = _short(value) if isinstance(value, int) else repr(value)
+        raise InputError(f"{name}{flag} must be {limits}, not {shown}")
 
 
 def _short(value: int) -> str:

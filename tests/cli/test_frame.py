@@ -96,7 +96,19 @@ def test_help_fits_80_columns(tfinspect: Program, name: str) -> None:
         (["params", "--d", str(10**30)], str(10**30)),
         (["params", "--d", "9" * 5000], "--d"),
         (["params", "--d", "770", "--heads", "12"], "n_heads (12) does not divide d_model (770)"),
+        (["params", "--d", "\u0667\u0666\u0668"], "--d takes a whole number"),  # 768 in Arabic digits
+        (["params", "--d", "1_0"], "--d takes a whole number, not '1_0'"),
+        (["params", "--d", ""], "--d takes a whole number, not ''"),
+        (["params", "--expect", "1,2,4439808"], "--expect takes a whole number, not '1,2,4439808'"),
+        (["params", "--d", "1000000000"], "the d_ff that follows from --d 1000000000 is 4000000000"),
         (["params", "--eps", "x"], "'x'"),
+        (["params", "--eps", "1_0"], "--eps takes a number, not '1_0'"),
+        (["params", "--eps", "inf"], "must be finite and at least 0, not inf"),
+        (["params", "--eps", "nan"], "must be finite and at least 0, not nan"),
+        (["params", "--dropout", "nan"], "must be at least 0 and below 1, not nan"),
+        (["params", "--d", "768", "--d-model", "512"], "--d/--d-model is given 2 times; give it once"),
+        (["params", "--tied", "--untied"], "--tied/--untied is given 2 times; give it once"),
+        (["flops", "--sweep", "1:2", "--n", "3", "--sweep", "3:4"], "--sweep is given 2 times; give it once"),
         (["params", "--preset", "gpt9"], "unknown preset 'gpt9'"),
         (["params", "--positions", "relative"], "unknown positions 'relative'"),
         (["params", "--preset", "[bold]"], "unknown preset '[bold]'"),
@@ -109,6 +121,18 @@ def test_bad_input_is_one_line_that_quotes_it_and_exit_code_2(tfinspect: Program
     assert (ended.code, ended.out) == (2, "")
     assert one_error(ended.err)
     assert said in ended.err
+
+
+def test_numbers_are_read_as_tfinspect_prints_them(tfinspect: Program) -> None:
+    plain = tfinspect("params", "--no-check", "--ctx", "2048", "--expect", "125226240")  # Brown et al. 2020, 125M
+    assert plain.code == 0
+    assert tfinspect("params", "--no-check", "--ctx", "2,048", "--expect", "125,226,240") == plain
+    assert tfinspect("params", "--no-check", "--ctx", " 2_048", "--expect", "+125226240") == plain
+
+
+def test_what_cannot_contradict_itself_may_be_given_twice(tfinspect: Program) -> None:
+    words = ("tokenize", "--json", "--file", os.devnull, "--file", os.devnull)
+    assert len(json.loads(tfinspect(*words, "--json").out)["texts"]) == 2
 
 
 @pytest.mark.parametrize("text", ["-5", "--helpful", "-x y"])

@@ -77,7 +77,7 @@ def _ends(sweep: str | None) -> tuple[int, int] | None:
     """The first and the last n of A:B."""
     if sweep is None:
         return None
-    first, colon, last = sweep.partition(":")
-    if not colon:
+    ends = sweep.split(":")
+    if len(ends) != 2 or not all(ends):
         raise InputError(f"--sweep takes A:B, not {sweep!r}", "for example --sweep 128:65536")
-    return whole("--sweep", first), whole("--sweep", last)
+    return whole("--sweep", ends[0]), whole("--sweep", ends[1])

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tfinspect.cli.command import whole
 from tfinspect.cli.options import Check, Json, model_flags
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ __all__ = ["params"]
 
 PerTensor = Annotated[bool, typer.Option("--per-tensor", help="List every tensor with its shape.")]
 Expect = Annotated[
-    Optional[str],  # noqa: UP045 - typer on Python 3.10 reads this spelling
+    Optional[int],  # noqa: UP045 - typer on Python 3.10 reads this spelling
     typer.Option("--expect", metavar="N", help="Exit with code 1 unless the total is N: 124439808 or 124,439,808."),
 ]
 
@@ -41,8 +40,7 @@ def params(
     from tfinspect.render.output import Output
     from tfinspect.render.progress import working
 
-    expected = None if expect is None else whole("--expect", expect.replace(",", ""))
-    report = inspector.params(source, check=False, expect=expected, per_tensor=per_tensor)
+    report = inspector.params(source, check=False, expect=expect, per_tensor=per_tensor)
     output = Output(json_output)
     output.show(report)
     if check:

@@ -35,11 +35,9 @@ def whole(flag: str, text: str) -> int:
     """
     if len(text) > MOST_DIGITS:
         raise InputError(f"{flag} has {len(text):,} characters", f"give a number of at most {MOST_DIGITS:,} digits")
-    grouped = re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+", text)
-    try:
-        return int(text.replace(",", "") if grouped else text)
-    except ValueError:
-        raise InputError(f"{flag} takes a whole number, not {text!r}") from None
+    if not re.fullmatch(r"[+-]?([0-9]+|[0-9]{1,3}([,_][0-9]{3})+)", text.strip()):
+        raise InputError(f"{flag} takes a whole number, not {text!r}")
+    return int(text.replace(",", ""))
 
 
 def decimal(flag: str, text: str) -> float:
@@ -47,10 +45,9 @@ def decimal(flag: str, text: str) -> float:
 
     Raises:  InputError naming the flag and what was typed.
     """
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{flag} takes a number, not {text!r}") from None
+    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf|nan", text.strip().lower()):
+        raise InputError(f"{flag} takes a number, not {text!r}")
+    return float(text)
 
 
 _READERS: Final[dict[object, Callable[[str, str], object]]] = {
@@ -93,6 +90,23 @@ class _Layout:
             if annotation in _READERS and hasattr(param, "_runtime_param"):  # releases of typer without it are quick
                 param._runtime_param = _Plain(_READERS[annotation])
         return params
+
+    def make_parser(self, ctx: Any) -> Any:
+        """A parser that refuses an option given twice: which of the two was meant cannot be told."""
+        parser: Any = super().make_parser(ctx)  # type: ignore[misc]
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            values, rest, order = parse(args)
+            for param in order:
+                alternatives = not getattr(param, "is_flag", False) or param.secondary_opts
+                if order.count(param) > 1 and not param.multiple and alternatives and param.nargs != -1:
+                    spellings = "/".join((*param.opts, *param.secondary_opts))
+                    raise InputError(f"{spellings} is given {order.count(param)} times", "give it once")
+            return values, rest, order
+
+        parser.parse_args = parse_once
+        return parser
 
     def get_help(self, ctx: Any) -> str:
         from tfinspect.render.page import spelled
