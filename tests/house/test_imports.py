@@ -35,6 +35,7 @@ def imported(*words: str) -> set[str]:
         "flops --help",
         "generate --help",
         "attention --help",
+        "train-step --help",
         "verify --help",
     ],
 )

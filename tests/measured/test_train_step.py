@@ -82,19 +82,19 @@ def test_an_update_by_another_rule_is_seen(settings: Optimizer) -> None:
     }
     make[settings.name]().step()
     after = parameter.detach()
-    found = update("head.weight", settings, before.clone(), after, gradient)
+    found = update(settings, "head.weight", before.clone(), after, gradient)
     assert found.deviation <= ROUNDINGS[settings.name]
     assert found.changed == int((before != after).sum())
     assert found.norm == pytest.approx((after.double() - before.double()).norm().item())
     assert found.first_order == pytest.approx((gradient.double() * (after.double() - before.double())).sum().item())
     faster = Optimizer(**{**vars(settings), "lr": settings.lr * 1.001})
-    assert update("head.weight", faster, before, after, gradient).deviation > ROUNDINGS[settings.name]
+    assert update(faster, "head.weight", before, after, gradient).deviation > ROUNDINGS[settings.name]
 
 
 def test_an_update_that_is_no_number_is_not_near_the_formula() -> None:
     before, gradient = torch.zeros(3), torch.ones(3)
     after = torch.tensor([-0.1, math.nan, -0.1])
-    assert math.isnan(update("head.weight", SGD, before, after, gradient).deviation)
+    assert math.isnan(update(SGD, "head.weight", before, after, gradient).deviation)
 
 
 def test_the_stages_touch_what_they_should_and_nothing_else() -> None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import os
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, Literal
 
 import torch
@@ -189,10 +192,7 @@ def _walk(run: _Run, settings: Optimizer) -> Trained:
     before = [p.detach().clone() for p in model.parameters()]
     optimizer.step()
     look("step")
-    updates = tuple(
-        update(name, settings, old, p.detach(), _gradient(p))
-        for old, (name, p) in zip(before, model.named_parameters(), strict=True)
-    )
+    updates = _updates(settings, model, before)
     del before
     optimizer.zero_grad()
     look("zero_grad")
@@ -229,7 +229,8 @@ def by_formula(settings: Optimizer, p: Tensor, g: Tensor) -> Tensor:
     """
     if settings.name == "sgd":
         return p - settings.lr * g
-    return (1 - settings.lr * settings.weight_decay) * p - settings.lr * g / (g.abs() + settings.eps)
+    decayed = (1 - settings.lr * settings.weight_decay) * p
+    return decayed.addcdiv_(g, g.abs().add_(settings.eps), value=-settings.lr)
 
 
 def sha256(tensors: Iterable[Tensor]) -> str:
@@ -345,7 +346,15 @@ def _tied(run: _Run, gradient: Tensor) -> TiedGradient:
     return TiedGradient(*arrived, difference=_largest(look_up.add_(head).sub_(gradient)))
 
 
-def update(name: str, settings: Optimizer, before: Tensor, after: Tensor, gradient: Tensor) -> Update:
+def _updates(settings: Optimizer, model: nn.Module, before: Sequence[Tensor]) -> tuple[Update, ...]:
+    """What the step did to each parameter, on all cores."""
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    after, gradients = [p.detach() for p in parameters], [_gradient(p) for p in parameters]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return tuple(pool.map(partial(update, settings), names, before, after, gradients))
+
+
+def update(settings: Optimizer, name: str, before: Tensor, after: Tensor, gradient: Tensor) -> Update:
     """How far one tensor went, and how far it is from where the formula leads."""
     changed, squares, first_order, deviations = 0, 0.0, 0.0, []
     for old, new, g in _chunks(before, after, gradient):
