@@ -220,3 +220,26 @@ def test_block_lists() -> None:
     assert blocks_named("none", 3) == ()
     assert blocks_named("2,0,2", 3) == (0, 2)
     assert blocks_named("0-2,5", 7) == (0, 1, 2, 5)
+    with pytest.raises(InputError, match="3-1 runs backwards"):
+        blocks_named("3-1", 7)
+
+
+def test_bytes_outside_utf8_are_told_from_the_replacement_character() -> None:
+    report = trace(GPT2, [b"\xff\xfe", "\ufffd"], meta=True, pad=True)
+    assert [(text.text, text.ids) for text in report.texts] == [(r"\xff\xfe", (187, 186)), ("\ufffd", (4210,))]
+
+
+def test_tables_show_the_beginning_of_a_long_text_and_the_result_all_of_it() -> None:
+    text = "word " * 1_000
+    report = trace(GPT2, [text], meta=True)
+    (row,), (note,) = report.tables()[0].rows, report.tables()[0].notes
+    assert row.cells["text"] == f"{text[:400]} ..."
+    assert str(row.cells["ids"]).endswith(" ...")
+    assert note == "Only the first 400 characters and 64 ids of a text are shown; --json has them all."
+    assert report.to_dict()["texts"] == [{"text": text, "ids": list(report.texts[0].ids), "n_padding": 0}]
+
+
+def test_more_blocks_than_anybody_would_watch_are_refused_before_they_are_planned() -> None:
+    for meta in (True, False):
+        with pytest.raises(InputError, match="a run of 2,147,483,647 blocks is too long, and the most is 5,000"):
+            trace(GPT2.replace(n_layers=2**31 - 1), ["hi"], meta=meta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tfinspect import tokenizer
 from tfinspect.errors import InputError
@@ -11,14 +12,23 @@ from tfinspect.spec import ModelSpec
 
 __all__ = ["rows", "seq_len"]
 
+#: Most blocks that are run one by one; all are alike. DeepNet (Wang et al. 2022) has 1,000.
+MOST_BLOCKS: Final = 5_000
+
 
 def rows(
     spec: ModelSpec, texts: Sequence[str | bytes] | str | bytes, ids: Sequence[Sequence[int]], allow_special: bool
 ) -> tuple[Text, ...]:
     """The rows of a batch, with their token ids; one text alone is a batch of one.
 
-    Raises:  InputError where both texts and ids were given, or texts for a model whose vocabulary cannot be GPT-2's.
+    Raises:  InputError where both texts and ids were given, texts for a model whose vocabulary cannot be GPT-2's, or
+             more blocks than are run one by one.
     """
+    if spec.n_layers > MOST_BLOCKS:
+        raise InputError(
+            f"a run of {spec.n_layers:,} blocks is too long, and the most is {MOST_BLOCKS:,}",
+            "give fewer --layers; all blocks are alike",
+        )
     texts = [texts] if isinstance(texts, str | bytes) else texts
     if texts and ids:
         raise InputError("both texts and token ids were given", "give one of the two")
@@ -31,7 +41,9 @@ def rows(
     given = []
     for text in texts:
         data = tokenizer.to_bytes(text)[0] if isinstance(text, str) else text
-        given.append(Text(data.decode(errors="replace"), tuple(tokenizer.encode(data, allow_special=allow_special))))
+        given.append(
+            Text(data.decode(errors="backslashreplace"), tuple(tokenizer.encode(data, allow_special=allow_special)))
+        )
     return tuple(given) if texts else tuple(Text(None, tuple(row)) for row in ids)
 
 
@@ -69,7 +81,7 @@ def seq_len(
         )
     if len(set(lengths)) > 1 and not pad:
         raise InputError(
-            f"the texts have {', '.join(map(str, lengths[:8]))}{', …' if len(lengths) > 8 else ''} tokens, "
+            f"the texts have {', '.join(map(str, lengths[:8]))}{', ...' if len(lengths) > 8 else ''} tokens, "
             "and a batch needs one length",
             unequal,
         )

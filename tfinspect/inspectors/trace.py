@@ -103,7 +103,7 @@ def blocks_named(blocks: str, n_layers: int) -> tuple[int, ...]:
     """
     if blocks in ("", "all", "none"):
         return tuple(range({"": 1, "all": n_layers, "none": 0}[blocks]))
-    parts = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip()) for part in blocks.split(",")]
+    parts = [re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip()) for part in blocks.split(",")]
     if not all(parts):
         raise InputError(f"--blocks {blocks!r} names no blocks", "give all, none, or numbers such as 0,5,11 or 0-3")
     ends = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
@@ -112,6 +112,8 @@ def blocks_named(blocks: str, n_layers: int) -> tuple[int, ...]:
             raise InputError(
                 f"--blocks {blocks}: there is no block {max(first, last)}", f"blocks go from 0 to {n_layers - 1}"
             )
+        if last < first:
+            raise InputError(f"--blocks {blocks}: {first}-{last} runs backwards", f"try {last}-{first}")
     return tuple(sorted({block for first, last in ends for block in range(first, last + 1)}))
 
 

@@ -53,8 +53,9 @@ _LABELS: Final[Mapping[str, str]] = {
     "next.ids": "next_ids",
 }
 
-#: How many ids of a text the first table shows.
+#: How many ids and how many characters of a text the tables show.
 _SHOWN_IDS: Final = 64
+_SHOWN_CHARACTERS: Final = 400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Text:
     """One text of the batch."""
 
     text: str | None
-    """The text; None where token ids were given."""
+    """The text, a byte outside UTF-8 as \\xff; None where token ids were given."""
     ids: tuple[int, ...]
     """Its token ids, without padding."""
 
@@ -217,7 +218,7 @@ class Trace:
         )
         rows = []
         for text in self.texts:
-            ids = " ".join(map(str, text.ids[:_SHOWN_IDS])) + (" …" if len(text.ids) > _SHOWN_IDS else "")
+            ids = " ".join(map(str, text.ids[:_SHOWN_IDS])) + (" ..." if len(text.ids) > _SHOWN_IDS else "")
             rows.append(Row({"text": one_line(text.text), "tokens": len(text.ids), "ids": ids}))
         notes = []
         if self.padded:
@@ -225,8 +226,11 @@ class Trace:
                 f"Shorter texts are padded at the end to {self.seq_len} positions. "
                 "Under the causal mask no position of a text sees its padding, but padding costs as much as text."
             )
-        if any(len(text.ids) > _SHOWN_IDS for text in self.texts):
-            notes.append(f"Only the first {_SHOWN_IDS} ids of a text are shown; tfinspect tokenize shows all.")
+        if any(len(text.ids) > _SHOWN_IDS or len(text.text or "") > _SHOWN_CHARACTERS for text in self.texts):
+            notes.append(
+                f"Only the first {_SHOWN_CHARACTERS} characters and {_SHOWN_IDS} ids of a text are shown; "
+                "--json has them all."
+            )
         return Table("Input", columns, tuple(rows), tuple(notes))
 
     def _tensor_table(self) -> Table:
@@ -349,7 +353,9 @@ def _row_dict(row: TensorRow) -> dict[str, Any]:
 
 
 def one_line(text: str | None) -> str | None:
-    """A text as one line of a table: line ends and control characters as escapes."""
+    """The beginning of a text as one line of a table: line ends and control characters as escapes."""
     if text is None:
         return None
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    shown = text[:_SHOWN_CHARACTERS]
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+    return f"{line} ..." if len(text) > len(shown) else line
