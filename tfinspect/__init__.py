@@ -26,6 +26,7 @@ _HOMES: Final = {
     "decode": "tfinspect.inspectors.tokens",
     "flops": "tfinspect.inspectors.flops",
     "generate": "tfinspect.inspectors.generate",
+    "model_checks": "tfinspect.inspectors.model_checks",
     "params": "tfinspect.inspectors.params",
     "preset": "tfinspect.presets",
     "resolve": "tfinspect.sources.resolve",

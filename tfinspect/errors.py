@@ -10,7 +10,14 @@ An error is printed as ``error: message; hint``: lower case, the user's own spel
 
 from __future__ import annotations
 
-__all__ = ["CheckFailed", "InputError", "InspectError", "MissingExtra"]
+import os
+import sys
+from typing import Final
+
+__all__ = ["CheckFailed", "InputError", "InspectError", "MissingExtra", "described"]
+
+#: Longest message of somebody else's exception that is repeated.
+LONGEST: Final = 200
 
 
 class InspectError(Exception):
@@ -39,3 +46,32 @@ class CheckFailed(InspectError):
     """Two independent figures disagree, or an expectation does not hold."""
 
     exit_code = 1
+
+
+def described(error: BaseException) -> str:
+    """An exception of a user's own code on one line: its type, what it says, and the line of that code it came from."""
+    words = " ".join(line.strip() for line in str(error).strip().splitlines()[:1])
+    words = words if len(words) <= LONGEST else f"{words[:LONGEST]} ..."
+    place = _place(error)
+    return type(error).__name__ + (f": {words}" if words else "") + (f" ({place})" if place else "")
+
+
+def _place(error: BaseException) -> str:
+    """file:line of the innermost frame outside tfinspect, torch and the import machinery; empty where there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_near(error.filename)}:{error.lineno}"
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    ours = tuple(os.path.join(os.path.dirname(file), "") for file in (__file__, torch) if file)  # noqa: PTH118, PTH120
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((*ours, "<frozen ")) and f"{os.sep}importlib{os.sep}" not in file:
+            place = f"{_near(file)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def _near(file: str) -> str:
+    """A path as a reader in the current folder would write it."""
+    here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118
+    return file.removeprefix(here)

@@ -1,8 +1,9 @@
 """The documentation's console blocks: what they say, and what the program says.
 
 A block is a fence marked ``console``. A line that begins with ``$ `` is a command; the lines up to the next command are
-its output, standard error included. A line that is just ``...`` stands for any number of lines left out. A figure of
-rounding, such as 4.4e-16, stands for any other of its size, and for 0.
+its output, standard error included. Lines below it that begin with ``>`` go on with the command, as in a shell. A line
+that is just ``...`` stands for any number of lines left out. A figure of rounding, such as 4.4e-16, stands for any
+other of its size, and for 0.
 
 A block runs in an empty folder of its own, as a reader would run it: sh, 80 columns, UTF-8, no terminal.
 """
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 CUT = "..."
-PROMPT = "$ "
+PROMPT, MORE = "$ ", "> "
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 #: A figure that is nothing but rounding: how much of it is left, and in which digits, depends on the processor.
@@ -167,7 +168,7 @@ def rewritten(page: Path, outputs: Callable[[Block], list[list[str]]]) -> str:
         lines: list[str] = []
         for step, output in zip(block.steps, outputs(block), strict=True):
             try:
-                lines += [PROMPT + step.command, *refreshed(step.written, output)]
+                lines += [*_typed(step.command), *refreshed(step.written, output)]
             except ValueError as error:
                 raise ValueError(f"{block}: {step.command}: {error}") from None
         return "\n".join(["```console", *lines, "```"])
@@ -180,7 +181,15 @@ def _steps(lines: Sequence[str]) -> Iterator[Step]:
     if not starts or starts[0] != 0:
         raise ValueError(f"a console block begins with a command, not with {lines[:1]}")
     for start, stop in itertools.pairwise([*starts, len(lines)]):
-        yield Step(lines[start].removeprefix(PROMPT), tuple(lines[start + 1 : stop]))
+        more = itertools.takewhile(lambda line: line.startswith(MORE.rstrip()), lines[start + 1 : stop])
+        typed = [lines[start].removeprefix(PROMPT), *(line[len(MORE) :] for line in more)]
+        yield Step("\n".join(typed), tuple(lines[start + len(typed) : stop]))
+
+
+def _typed(command: str) -> list[str]:
+    """A command as its lines stand in a block."""
+    first, *rest = command.split("\n")
+    return [PROMPT + first, *((MORE + line).rstrip() for line in rest)]
 
 
 def _same(written: Sequence[str], output: Sequence[str]) -> bool:

@@ -17,6 +17,7 @@ FUNCTIONS = (
     "decode",
     "flops",
     "generate",
+    "model_checks",
     "params",
     "preset",
     "resolve",

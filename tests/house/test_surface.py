@@ -27,7 +27,10 @@ SURFACE = {
     },
     "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
     "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--every-mode", "--json", *CHECK, *MODEL},
-    "verify": {"--explain", "--seed", "--dtype", "--trials", "--list", "--json"},
+    "verify": {
+        "--module", "--n", "--seq-len", "--batch", "--vocab", "--explain", "--seed", "--dtype", "--trials", "--list",
+        "--json",
+    },
     "generate": {
         "--file", "--ids", "--max-new", "--temperature", "--top-k", "--top-p", "--seed", "--cache", "--no-cache",
         "--show", "--every-step", "--allow-special", "--json", *CHECK, *MODEL,
