@@ -14,6 +14,7 @@ from torch import Tensor
 from tfinspect.measured import params
 from tfinspect.measured.dispatch import without_compiler
 from tfinspect.measured.memory import require_room
+from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import build
 from tfinspect.model.positions import causal_mask
 from tfinspect.model.transformer import Block, Transformer
@@ -61,6 +62,7 @@ class _Listener:
         return _Listener(self.wanted, self.kept, f"{self.at}{place}.")
 
 
+@plain_torch()
 @torch.no_grad()
 def run(spec: ModelSpec, texts: Sequence[Sequence[int]], *, layer: int, head: int, seed: int, dtype: Dtype) -> Ran:
     """One head of a model with seeded weights, on each text by itself.

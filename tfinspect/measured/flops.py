@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from tfinspect.measured.dispatch import Watcher, without_compiler
+from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import build
 from tfinspect.model.positions import causal_mask
 from tfinspect.model.tap import SILENT, Tap
@@ -250,6 +251,7 @@ class Measurement:
     """Operators that nobody counted."""
 
 
+@plain_torch()
 def count(
     spec: ModelSpec,
     *,
@@ -290,6 +292,7 @@ def count_model(
     return Measurement(ran.flops, _by_component(ran), dict(evaluations), ran.coverage, ran.uncounted)
 
 
+@plain_torch()
 def causal_pairs(spec: ModelSpec, seq_len: int) -> int | None:
     """How many (query, key) pairs the model's own mask lets through; None beyond 16,384 positions."""
     if seq_len > 16_384:

@@ -16,6 +16,7 @@ from tfinspect.measured import params
 from tfinspect.measured.flops import Tally, tally
 from tfinspect.measured.memory import require_room
 from tfinspect.measured.sampling import Chosen, allowed, choose, generator
+from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import build
 from tfinspect.model.cache import Cache
 from tfinspect.model.transformer import Transformer
@@ -93,6 +94,7 @@ class Replay:
     """Bytes of the cache after the last step, in the path that has one."""
 
 
+@plain_torch()
 def run(
     spec: ModelSpec,
     ids: Sequence[Sequence[int]],
@@ -149,6 +151,7 @@ def decode(
     return Run(model, prompt.shape[1], tokens, torch.stack(seen), sampling, seed, cached, tuple(steps))
 
 
+@plain_torch()
 @torch.no_grad()
 def replay(ran: Run) -> Replay:
     """What the other path says of a run, given the run's own tokens.
@@ -185,6 +188,7 @@ def replay(ran: Run) -> Replay:
     )
 
 
+@plain_torch()
 def work(spec: ModelSpec, steps: Sequence[tuple[int, int]], *, batch: int = 1) -> Tally:
     """What torch's counter says of steps (T, S), each of T new positions that attend to S keys, on the meta device."""
     model = build(spec, device="meta")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from torch import nn
 
+from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import build
 from tfinspect.spec import ModelSpec
 
@@ -40,6 +41,7 @@ class Count:
     """(name, the name under which the same parameter was counted)."""
 
 
+@plain_torch()
 def count(spec: ModelSpec) -> Count:
     """Parameters of the torch model of a spec, built on the meta device without memory."""
     return counted(build(spec, device="meta"))

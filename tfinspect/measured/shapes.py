@@ -16,6 +16,7 @@ from tfinspect.measured import params
 from tfinspect.measured.dispatch import Watcher, without_compiler
 from tfinspect.measured.flops import Call, first_shape, operator
 from tfinspect.measured.memory import require_room
+from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import build
 from tfinspect.model.transformer import Transformer
 from tfinspect.results.trace import Candidate, Stats
@@ -115,6 +116,7 @@ class _Place:
         return _Place(self.recorder, f"{self.prefix}{place}.")
 
 
+@plain_torch()
 def trace(
     spec: ModelSpec,
     ids: Sequence[Sequence[int]],

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from tfinspect.measured import params
 from tfinspect.measured.dispatch import without_compiler
+from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import build
 from tfinspect.model.tap import Tap
 from tfinspect.model.transformer import Transformer
@@ -86,6 +87,7 @@ class Trained:
     """Gradients that are not 0 after it."""
 
 
+@plain_torch()
 def train_step(
     spec: ModelSpec, ids: Sequence[Sequence[int]], *, lengths: Sequence[int], optimizer: Optimizer, seed: int = 0
 ) -> Trained:

@@ -406,10 +406,11 @@ def chosen(ids: Iterable[str]) -> tuple[Proposition, ...]:
 def run(proposition: Proposition, settings: Settings) -> Checked:
     """One claim put to the test."""
     check = proposition.function()  # imports torch, the first time
+    from tfinspect.measured.surroundings import plain_torch
     from tfinspect.verify.threads import one_thread
 
     begin = time.perf_counter()
-    with one_thread():
+    with one_thread(), plain_torch():
         findings = check(settings)
     return Checked(
         id=proposition.id,
