@@ -124,6 +124,11 @@ class DropoutLeftOn(Small):
         return F.dropout(super().weights(scores), 0.2)
 
 
+class UnmaskedInTraining(Small):
+    def weights(self, scores: Tensor) -> Tensor:
+        return scores.softmax(dim=-1) if self.training else super().weights(scores)
+
+
 class OwnPositionHidden(Small):
     """The mask hides the diagonal too: the first row has no key at all."""
 
@@ -187,6 +192,30 @@ class PositionsFromEnd(Small):
 
     def embedded(self, tokens: Tensor) -> Tensor:
         return self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]).flip(0))
+
+
+class DividedByLength(Small):
+    """A mean where a sum is meant: the same token weighs less in a longer sequence."""
+
+    def mixed(self, x: Tensor) -> Tensor:
+        return self.norm(super().mixed(x)) / x.shape[1]
+
+
+class LimitedExperts(Small):
+    """A mixture of experts, each of which takes the first four tokens of the batch that choose it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router, self.experts = nn.Linear(D, 3), nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+
+    def mixed(self, x: Tensor) -> Tensor:
+        rows = super().mixed(x).flatten(0, 1)
+        share = self.router(rows).softmax(dim=-1)
+        choice, added = share.argmax(dim=-1), torch.zeros_like(rows)
+        for i, expert in enumerate(self.experts):
+            taken = (choice == i).nonzero()[:4, 0]
+            added = added.index_add(0, taken, expert(rows[taken]) * share[taken, i : i + 1])
+        return (rows + added).view_as(x)
 
 
 class DetachedBlock(Small):
@@ -272,6 +301,18 @@ class CountsInPlace(Small):
         assert isinstance(self.calls, Tensor)
         self.calls += 1
         return super().embedded(tokens) * (1 + 0.1 * self.calls)
+
+
+class OwnGenerator(Small):
+    """Draws from a generator of its own, which no seed reaches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(1)
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        x = super().embedded(tokens)
+        return x * (torch.rand(x.shape, generator=self.generator) > 0.1)
 
 
 class DecaysWeights(Small):
@@ -383,6 +424,21 @@ class TorchEncoder(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
         return self.head(self.encoder(self.tokens(tokens), mask=mask, is_causal=True))
+
+
+class TorchAttention(nn.Module):
+    """torch.nn.MultiheadAttention under a mask, with dropout and a weight norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(V, D)
+        self.attention = nn.MultiheadAttention(D, HEADS, dropout=0.1, batch_first=True)
+        self.head = nn.utils.parametrizations.weight_norm(nn.Linear(D, V))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.tokens(tokens)
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        return self.head(x + self.attention(x, x, x, attn_mask=mask, need_weights=False)[0])
 
 
 class CausalMeans(nn.Module):
@@ -514,12 +570,16 @@ BROKEN: Mapping[Callable[[], nn.Module], set[str]] = {
     SoftmaxOverQueries: {"causality"},
     MaskAfterSoftmax: {"causality"},
     IdleUnmasked: {"causality"},
+    UnmaskedInTraining: {"causality"},
     NormOverSequence: {"causality"},
     SoftmaxOverBatch: {"batch"},
     BatchNormed: {"batch"},
     PositionsFromBatch: {"batch"},
+    LimitedExperts: {"causality", "batch"},
     PositionsFromEnd: {"prefix"},
+    DividedByLength: {"prefix"},
     DropoutLeftOn: {"determinism"},
+    OwnGenerator: {"determinism"},
     RemembersTokens: {"determinism"},
     CountsInPlace: {"determinism"},
     DecaysWeights: {"determinism"},
@@ -539,5 +599,6 @@ BROKEN: Mapping[Callable[[], nn.Module], set[str]] = {
 
 RIGHT: tuple[Callable[[], nn.Module], ...] = (
     Small, Tied, DropsOut, ZeroInitialised, AnswersObject, AnswersDict, AnswersTuple, LastOnlyWithoutTargets,
-    RecurrentModel, TorchEncoder, CausalMeans, Bigram, ConvolvedByFourier, Cached, OneAtATimeCache, core_with_cache,
+    RecurrentModel, TorchEncoder, TorchAttention, CausalMeans, Bigram, ConvolvedByFourier, Cached,
+    OneAtATimeCache, core_with_cache,
 )  # fmt: skip

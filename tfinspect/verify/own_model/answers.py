@@ -67,7 +67,7 @@ def _why(case: Case, subject: Subject) -> str:
         case.irreproducible = differ()
     if case.irreproducible:
         return "They differ although attributes, buffers, parameters and random seeds are put back in between."
-    case.draws = differ(seed=subject.seed + 1)
+    case.draws = differ(seed=subject.seed + 1) or subject.state.drew
     if case.draws:
         return "It draws random numbers in evaluation mode, others in each pass."
     return "A pass leaves something behind that the next one reads: an attribute, a buffer or a parameter."

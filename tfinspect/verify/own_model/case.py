@@ -121,8 +121,11 @@ class Case:
 
 def apart(one: Tensor, other: Tensor) -> Tensor:
     """|one − other|, 0 where both are the same non-number, ∞ where only one is a number."""
+    gap = (one - other).abs()
+    if bool(gap.isfinite().all()):
+        return gap
     same = (one == other) | (one.isnan() & other.isnan())
-    return (one - other).abs().nan_to_num(nan=math.inf, posinf=math.inf).masked_fill(same, 0.0)
+    return gap.nan_to_num(nan=math.inf, posinf=math.inf).masked_fill(same, 0.0)
 
 
 def with_and_without_noise(case: Case, measure: Callable[[Subject], Gap]) -> dict[str, Gap]:

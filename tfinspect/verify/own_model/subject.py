@@ -54,6 +54,11 @@ class State:
         self._generators: list[tuple[torch.Generator, Tensor]] = []
         self._collect(module)
 
+    @property
+    def drew(self) -> bool:
+        """Whether numbers were drawn from a generator of the module's own since it was put back."""
+        return any(not torch.equal(generator.get_state(), state) for generator, state in self._generators)
+
     def put_back(self) -> None:
         """Everything as it was."""
         for container, saved in self._containers:
