@@ -32,6 +32,9 @@ __all__ = ["ForwardRaised", "Subject", "preserved"]
 STEPS: Final = 128
 STEPS_HALF: Final = 8
 
+#: Packages whose objects are not looked into.
+NOBODYS_OWN: Final = frozenset(sys.stdlib_module_names | {"torch"})
+
 CONTRACT: Final = "the model maps int64 token ids [B, T] to logits [B, T, V]"
 
 
@@ -126,7 +129,7 @@ def _has_own_attributes(thing: Any) -> bool:
     if callable(thing) or not hasattr(thing, "__dict__"):
         return False
     home = type(thing).__module__.partition(".")[0]
-    return isinstance(thing, types.SimpleNamespace) or home not in {*sys.stdlib_module_names, "torch"}
+    return isinstance(thing, types.SimpleNamespace) or home not in NOBODYS_OWN
 
 
 def _refill(container: Any, saved: Any) -> None:
