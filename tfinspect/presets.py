@@ -83,8 +83,8 @@ def preset(name: str) -> Preset:
 
     Raises:  InputError with the nearest names.
     """
-    if name in PRESETS:
+    if isinstance(name, str) and name in PRESETS:
         return PRESETS[name]
-    near = difflib.get_close_matches(name.lower(), PRESETS, n=1)
+    near = difflib.get_close_matches(str(name).lower(), PRESETS, n=1)
     known = f"known: {', '.join(PRESETS)}"
     raise InputError(f"unknown preset {name!r}", f"did you mean {near[0]}? {known}" if near else known)

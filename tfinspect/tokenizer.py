@@ -19,11 +19,12 @@ import dataclasses
 import functools
 import heapq
 import itertools
+import operator
 import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from tfinspect.errors import InputError
 from tfinspect.results.tokens import CharPart, Merge, PreTokenKind, Token
@@ -40,6 +41,7 @@ __all__ = [
     "decode",
     "encode",
     "merge",
+    "plain_ids",
     "pretokens",
     "ranks",
     "to_bytes",
@@ -75,6 +77,24 @@ def encode(data: bytes, *, allow_special: bool = False) -> list[int]:
         else:
             ids += merge(_escaped(text))[1]
     return ids
+
+
+def plain_ids(ids: Iterable[Any]) -> tuple[Any, ...]:
+    """The ids as Python's own integers, numpy's and torch's among them; what is no integer stays as it is.
+
+    Raises:  InputError for something that holds no ids.
+    """
+    try:
+        return tuple(map(_plain, ids))
+    except TypeError:
+        raise InputError(f"{ids!r} is no sequence of token ids", "for example [15496, 11, 995]") from None
+
+
+def _plain(token_id: Any) -> Any:
+    try:
+        return token_id if isinstance(token_id, bool) else operator.index(token_id)
+    except TypeError:
+        return token_id
 
 
 def decode(ids: Sequence[int]) -> bytes:

@@ -47,6 +47,11 @@ def test_without_the_check_nothing_is_measured_and_all_else_is_the_same(tfinspec
     assert tfinspect(*arguments).out.startswith(tfinspect(*arguments, "--no-check").out)
 
 
+def test_one_token_is_one_token(tfinspect: Program) -> None:
+    for n, words in (("1", "1 token in this forward pass"), ("2", "2 tokens in this forward pass")):
+        assert words in tfinspect("flops", "--preset", "tiny-568", "--n", n, "--no-check").out
+
+
 def test_the_causal_half(tfinspect: Program) -> None:
     words = " ".join(tfinspect("flops", "--causal", "half", "--n", "1024", "--no-check").out.split())
     assert "136,169,914,368" in words

@@ -92,6 +92,8 @@ def test_texts_of_unequal_length_are_padded_when_asked(tfinspect: Program) -> No
         (("--ids", "1,-1"), "id -1 at position 1"),
         (("--ids", "50257"), "id 50257 at position 0"),
         (("--ids", "1.0"), "'1.0'"),
+        (("--ids", "[[1, 2], [3]]"), "several lists, and one is read; a batch takes --ids once for each row"),
+        (("--ids", "1", "--layers", "2147483647", "--meta"), "a run of 2,147,483,647 blocks is too long"),
         (("--ids", ",".join(["1"] * 1025)), "1,025 tokens and the model's context is 1,024"),
         (("hi", "--blocks", "12"), "no block 12"),
         (("hi", "--meta", "--stats"), "--meta holds no values"),

@@ -57,9 +57,12 @@ def texts_given(arguments: Sequence[str], files: Sequence[str]) -> list[tuple[st
 def ids_given(texts: Iterable[bytes]) -> list[int]:
     """The integers that were typed, with or without the commas and brackets of a list.
 
-    Raises:  InputError naming what is no integer, and its position.
+    Raises:  InputError naming what is no integer, and its position; for a list of lists.
     """
-    words = re.findall(r"[^\s,\[\]]+", " ".join(text.decode("utf-8", "surrogateescape") for text in texts))
+    typed = " ".join(text.decode("utf-8", "surrogateescape") for text in texts)
+    if typed.count("[") > 1:
+        raise InputError("the ids are several lists, and one is read", "a batch takes --ids once for each row")
+    words = re.findall(r"[^\s,\[\]]+", typed)
     for position, word in enumerate(words):
         if not re.fullmatch("[+-]?[0-9]{1,1000}", word):
             shown = repr(word) if len(word) <= 40 else f"{word[:40]!r}..."

@@ -29,7 +29,10 @@ def rows(
             f"a run of {spec.n_layers:,} blocks is too long, and the most is {MOST_BLOCKS:,}",
             "give fewer --layers; all blocks are alike",
         )
-    texts = [texts] if isinstance(texts, str | bytes) else texts
+    try:
+        texts, ids = [texts] if isinstance(texts, str | bytes) else list(texts), list(ids)
+    except TypeError:
+        raise InputError("texts and ids come in sequences", "for example ids=[[15496, 11, 995]]") from None
     if texts and ids:
         raise InputError("both texts and token ids were given", "give one of the two")
     if texts and spec.vocab_size < tokenizer.VOCAB_SIZE:
@@ -40,11 +43,13 @@ def rows(
         )
     given = []
     for text in texts:
+        if not isinstance(text, str | bytes):
+            raise InputError(f"a text is a str or bytes, not {type(text).__name__}")
         data = tokenizer.to_bytes(text)[0] if isinstance(text, str) else text
         given.append(
             Text(data.decode(errors="backslashreplace"), tuple(tokenizer.encode(data, allow_special=allow_special)))
         )
-    return tuple(given) if texts else tuple(Text(None, tuple(row)) for row in ids)
+    return tuple(given) if texts else tuple(Text(None, tokenizer.plain_ids(row)) for row in ids)
 
 
 def seq_len(

@@ -65,6 +65,8 @@ def flops(
     pairs = cast("Causal", _known("--causal", causal, get_args(Causal)))
     positions = cast("Head", _known("--head", head, get_args(Head)))
     if sweep is not None:
+        if not isinstance(sweep, tuple | list) or len(sweep) != 2:
+            raise InputError(f"the sweep is {sweep!r}", "give its first and its last n, such as (128, 65536)")
         _check_sweep(*sweep)
     report = Flops(
         subject=subject,

@@ -35,7 +35,8 @@ def params(
     Raises:  InputError for a negative expectation, or for more than 100,000 tensors to list.
     Agrees:  measured.params.count, exactly, in total, by component, and in each tensor's name and shape.
     """
-    spec = model if isinstance(model, ModelSpec) else model.spec
+    subject = Subject.of(model)
+    spec = subject.spec
     if expect is not None and (isinstance(expect, bool) or not isinstance(expect, int) or expect < 0):
         raise InputError(f"the expected number of parameters (--expect) is {expect!r}", "give an integer, 0 or more")
     if per_tensor and closed_form.n_tensors(spec) > MOST_TENSORS:
@@ -44,7 +45,7 @@ def params(
             "give fewer --layers; all blocks are alike",
         )
     report = Params(
-        subject=Subject.of(model),
+        subject=subject,
         terms=closed_form.ledger(spec),
         block_formula=closed_form.block_formula(spec),
         model_formula=closed_form.model_formula(spec),

@@ -26,6 +26,8 @@ def tokens(
     Raises:  InputError for a text that is neither str nor bytes.
     Agrees:  tiktoken's encoder with the merges, one by one, for each pre-token of valid UTF-8.
     """
+    if origins and len(origins) != len(texts):
+        raise InputError(f"{len(origins)} origins do not name {len(texts)} texts", "give one for each text")
     names = origins or [f"text {number}" for number in range(1, len(texts) + 1)]
     tokenized = tuple(
         _tokenized(text, origin, allow_special, merges) for text, origin in zip(texts, names, strict=True)
@@ -43,7 +45,7 @@ def decode(ids: Sequence[int]) -> DecodedIds:
 
     Raises:  InputError naming an id that is no integer in 0..50256, and its position.
     """
-    ids = tuple(ids)
+    ids = tokenizer.plain_ids(ids)
     data = tokenizer.decode(ids)
     again = tokenizer.encode(data, allow_special=tokenizer.SPECIAL_ID in ids)
     return DecodedIds(

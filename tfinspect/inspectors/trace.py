@@ -101,6 +101,8 @@ def blocks_named(blocks: str, n_layers: int) -> tuple[int, ...]:
 
     Raises:  InputError for anything else, and for a block that the model does not have.
     """
+    if not isinstance(blocks, str):
+        raise InputError(f"the blocks to show are words, not {blocks!r}", 'give "all", "none", or such as "0,5,11"')
     if blocks in ("", "all", "none"):
         return tuple(range({"": 1, "all": n_layers, "none": 0}[blocks]))
     parts = [re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip()) for part in blocks.split(",")]

@@ -13,6 +13,9 @@ __all__ = ["checks", "claims"]
 
 DTYPES: Final[tuple[DType, ...]] = get_args(DType)
 
+#: Most random draws that a claim is put to: they take about a minute.
+MOST_TRIALS: Final = 1_000
+
 
 def checks(
     *ids: str,
@@ -27,13 +30,18 @@ def checks(
     Ids are those of the sources ("A3.3"); "A3" stands for all below it; none stands for all claims. Before each,
     `told` is called with how far the work is.
 
-    Raises:  InputError for an id that names no claim, an unknown dtype, or no trials.
+    Raises:  InputError for an id that names no claim, an unknown dtype, and for no trials or too many.
     Agrees:  each check holds two paths against one another; its figures name them.
     """
     if dtype not in DTYPES:
         raise InputError(f"unknown dtype {dtype!r}", f"choose one of {', '.join(DTYPES)}")
+    for what, given in (("seed", seed), ("trials", trials)):
+        if isinstance(given, bool) or not isinstance(given, int):
+            raise InputError(f"--{what} must be an integer, not {given!r}")
     if trials < 1:
         raise InputError(f"--trials must be at least 1, not {trials}")
+    if trials > MOST_TRIALS:
+        raise InputError(f"--trials must be at most {MOST_TRIALS:,}, not {trials}")
     propositions = chosen(ids)
     settings = Settings(seed=seed, dtype=dtype, trials=trials)
     checked = []

@@ -18,6 +18,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from tfinspect.errors import InputError
 from tfinspect.model.transformer import Transformer
 from tfinspect.spec import ModelSpec
 
@@ -32,6 +33,8 @@ def build(spec: ModelSpec, *, device: str = "cpu", seed: int = 0) -> Transformer
 
     Source:  Radford et al. 2019, section 2.3 (1/√N on residual layers); openai/gpt-2, model.py (0.02 and 0.01).
     """
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InputError(f"the seed (--seed) must be an integer, not {seed!r}")
     with torch.device(device):
         model = Transformer(spec)
     if device != "meta":

@@ -349,6 +349,7 @@ class Flops:
         return (place, *beyond)
 
     def _token_table(self) -> Table:
+        n_tokens = self.batch * self.seq_len
         cost, rule, matrices = self.flops_per_token or 0, 2 * self.n_params, self.n_matrix_params
         total = "FLOPs per token" if self.head == "all" else "FLOPs per token, no head"
         rows = (
@@ -378,7 +379,7 @@ class Flops:
             Column("real", "cost / 2N", "real", keep=9),
         )
         notes = [
-            f"{self.batch * self.seq_len:,} tokens in this forward pass (B·n).",
+            f"{n_tokens:,} {'token' if n_tokens == 1 else 'tokens'} in this forward pass (B·n).",
             "2N takes each parameter for one multiply-add per token and leaves attention over n out. Kaplan et al. "
             "(2020, 2.1) take N without embeddings: the matrices of the blocks.",
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol
 
+from tfinspect.errors import InputError
 from tfinspect.presets import PRESETS, Preset
 from tfinspect.spec import ModelSpec
 
@@ -46,10 +47,15 @@ class Subject:
 
     @classmethod
     def of(cls, model: ModelSpec | Preset | Described) -> Subject:
-        """The subject of a described model, a preset, or a bare spec: a preset where the spec equals one."""
+        """The subject of a described model, a preset, or a bare spec: a preset where the spec equals one.
+
+        Raises:  InputError for anything else.
+        """
         if isinstance(model, Preset):
             return cls(model.name, model.title, model.spec, model.source, remark=model.remark)
         if not isinstance(model, ModelSpec):
+            if not isinstance(getattr(model, "spec", None), ModelSpec):
+                raise InputError(f"{model!r} is no model", "give a ModelSpec, a preset, or what resolve returns")
             return cls(model.name, model.title, model.spec, model.origin, model.derived, model.remark)
         for known in PRESETS.values():
             if model == known.spec:
