@@ -41,6 +41,9 @@ INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 OUT_OF_MEMORY: Final = "out of memory; choose a smaller model or a shorter text"
 
+#: What a command may find missing, where tfinspect was installed without its dependencies.
+NEEDED: Final = ("numpy", "rich", "tiktoken", "torch")
+
 #: Base of typer's complaints about arguments; typer exports only its subclasses.
 UsageError: Final[Any] = typer.BadParameter.__base__
 
@@ -138,6 +141,10 @@ def _outcome(argv: Sequence[str]) -> int:
         return _complain(OUT_OF_MEMORY, BAD_INPUT)
     except OSError as error:
         return _output_failed(error)
+    except ModuleNotFoundError as error:
+        if error.name not in NEEDED:
+            raise
+        return _complain(f"{error.name} is not installed; python -m pip install {error.name}", BAD_INPUT)
     except Exception as error:
         if os.environ.get("TFINSPECT_TRACEBACK"):
             raise

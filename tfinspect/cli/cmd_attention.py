@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from tfinspect.cli.options import Json, model_flags
-from tfinspect.cli.texts import Files, Special, ids_given, texts_given
+from tfinspect.cli.texts import Files, Ids, Special, Texts, rows_given
 
 if TYPE_CHECKING:
     from tfinspect.sources.resolve import Source
@@ -18,14 +18,9 @@ __all__ = ["attention"]
 @model_flags
 def attention(
     source: Source,
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Texts, each by itself. - reads standard input.")
-    ] = None,
+    texts: Texts = None,
     files: Files = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option("--ids", metavar="IDS", help="Token ids in place of a text: 15496,11,995. Repeat for more."),
-    ] = None,
+    ids: Ids = None,
     layer: Annotated[int, typer.Option("--layer", metavar="N", help="Which block, from 0.")] = 0,
     head: Annotated[int, typer.Option("--head", metavar="N", help="Which of its heads, from 0.")] = 0,
     allow_special: Special = False,
@@ -47,12 +42,11 @@ def attention(
     from tfinspect.render.progress import working
     from tfinspect.results.agreement import require
 
-    rows = [ids_given([row.encode("utf-8", "surrogateescape")]) for row in ids or ()]
-    given = [] if rows and not texts and not files else texts_given(texts or (), files or ())
+    given, rows = rows_given(texts, files, ids)
     with working("running the model"):
         report = inspector.attention(
             source,
-            [data for _, data in given],
+            given,
             ids=rows,
             layer=layer,
             head=head,

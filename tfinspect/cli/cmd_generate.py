@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfinspect.cli.options import Check, Json, model_flags
-from tfinspect.cli.texts import Files, Special, ids_given, texts_given
+from tfinspect.cli.texts import Files, Ids, Special, Texts, rows_given
 
 if TYPE_CHECKING:
     from tfinspect.sources.resolve import Source
@@ -18,14 +18,9 @@ __all__ = ["generate"]
 @model_flags
 def generate(
     source: Source,
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Texts; several make a batch. - reads standard input.")
-    ] = None,
+    texts: Texts = None,
     files: Files = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option("--ids", metavar="IDS", help="Token ids in place of a text: 15496,11,995. Repeat for a batch."),
-    ] = None,
+    ids: Ids = None,
     max_new: Annotated[int, typer.Option("--max-new", metavar="N", help="Tokens to generate.")] = 20,
     temperature: Annotated[
         float | None,
@@ -67,12 +62,11 @@ def generate(
     from tfinspect.render.progress import working
     from tfinspect.results.agreement import require
 
-    rows = [ids_given([row.encode("utf-8", "surrogateescape")]) for row in ids or ()]
-    given = [] if rows and not texts and not files else texts_given(texts or (), files or ())
+    given, rows = rows_given(texts, files, ids)
     with working("generating") as say:
         report = inspector.generate(
             source,
-            [data for _, data in given],
+            given,
             ids=rows,
             max_new=max_new,
             temperature=temperature,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfinspect.cli.options import Check, Json, model_flags
-from tfinspect.cli.texts import Files, Special, ids_given, texts_given
+from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, rows_given
 
 if TYPE_CHECKING:
     from tfinspect.sources.resolve import Source
@@ -18,15 +18,10 @@ __all__ = ["trace"]
 @model_flags
 def trace(
     source: Source,
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Texts; several make a batch. - reads standard input.")
-    ] = None,
+    texts: Texts = None,
     files: Files = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option("--ids", metavar="IDS", help="Token ids in place of a text: 15496,11,995. Repeat for a batch."),
-    ] = None,
-    pad: Annotated[bool, typer.Option("--pad", help="Fill shorter texts of a batch up with <|endoftext|>.")] = False,
+    ids: Ids = None,
+    pad: Pad = False,
     allow_special: Special = False,
     blocks: Annotated[
         str,
@@ -61,12 +56,11 @@ def trace(
     from tfinspect.render.progress import working
     from tfinspect.results.agreement import require
 
-    rows = [ids_given([row.encode("utf-8", "surrogateescape")]) for row in ids or ()]
-    given = [] if rows and not texts and not files else texts_given(texts or (), files or ())
+    given, rows = rows_given(texts, files, ids)
     with working("running the model"):
         report = inspector.trace(
             source,
-            [data for _, data in given],
+            given,
             ids=rows,
             pad=pad,
             seed=seed,

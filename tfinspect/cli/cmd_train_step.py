@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfinspect.cli.options import Json, model_flags
-from tfinspect.cli.texts import Files, Special, ids_given, texts_given
+from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, rows_given
 
 if TYPE_CHECKING:
     from tfinspect.sources.resolve import Source
@@ -18,15 +18,10 @@ __all__ = ["train_step"]
 @model_flags
 def train_step(
     source: Source,
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Texts; several make a batch. - reads standard input.")
-    ] = None,
+    texts: Texts = None,
     files: Files = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option("--ids", metavar="IDS", help="Token ids in place of a text: 15496,11,995. Repeat for a batch."),
-    ] = None,
-    pad: Annotated[bool, typer.Option("--pad", help="Fill shorter texts of a batch up with <|endoftext|>.")] = False,
+    ids: Ids = None,
+    pad: Pad = False,
     allow_special: Special = False,
     optimizer: Annotated[
         str, typer.Option("--optimizer", metavar="sgd|adamw", help="What makes a step of the gradients.")
@@ -58,12 +53,11 @@ def train_step(
     from tfinspect.render.progress import working
     from tfinspect.results.agreement import require
 
-    rows = [ids_given([row.encode("utf-8", "surrogateescape")]) for row in ids or ()]
-    given = [] if rows and not texts and not files else texts_given(texts or (), files or ())
+    given, rows = rows_given(texts, files, ids)
     with working("training the model for one step"):
         report = inspector.train_step(
             source,
-            [data for _, data in given],
+            given,
             ids=rows,
             optimizer=optimizer,
             lr=lr,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import typing
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Optional
 
@@ -63,7 +62,8 @@ def model_flags(command: Callable[..., None]) -> Callable[..., None]:
     own = dict(inspect.signature(command).parameters)
     if own.pop("source", None) is None:
         raise TypeError(f"{command.__name__} takes no source")
-    hints = typing.get_type_hints(command, localns={"Source": Any}, include_extras=True)
+    # not typing.get_type_hints: Python 3.10 wraps whatever has the default None once more, and typer finds no option
+    hints = inspect.get_annotations(command, locals={"Source": Any}, eval_str=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [p.replace(kind=keyword, annotation=hints[name]) for name, p in own.items()]
     parameters += [inspect.Parameter(n, keyword, default=None, annotation=flag) for n, flag in MODEL_FLAGS.items()]

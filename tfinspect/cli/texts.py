@@ -13,18 +13,39 @@ import typer
 
 from tfinspect.errors import InputError
 
-__all__ = ["Files", "Special", "ids_given", "texts_given"]
+__all__ = ["Files", "Ids", "Pad", "Special", "Texts", "ids_given", "rows_given", "texts_given"]
 
 #: Most bytes that files and standard input are read for together: 32 MiB, a hundred times a novel. A text of bytes that
 #: make a token each takes a hundred times its length in memory, and some inputs never end.
 MOST_BYTES: Final = 32 * 2**20
 
+Texts = Annotated[
+    list[str] | None, typer.Argument(metavar="TEXT", help="Texts, each a row of its own. - reads standard input.")
+]
 Files = Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="Read a text from a file; repeatable.")]
 Special = Annotated[
     bool, typer.Option("--allow-special", help="Read <|endoftext|> as the special token 50256, not as text.")
 ]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option("--ids", metavar="IDS", help="Token ids in place of a text: 15496,11,995. Repeat for more rows."),
+]
+Pad = Annotated[bool, typer.Option("--pad", help="Fill shorter texts of a batch up with <|endoftext|>.")]
 
 _WAYS: Final = "give one as an argument, with --file PATH, or on standard input"
+
+
+def rows_given(
+    arguments: Sequence[str] | None, files: Sequence[str] | None, ids: Sequence[str] | None
+) -> tuple[list[bytes], list[list[int]]]:
+    """What a model runs on, as texts or as rows of token ids; standard input where neither is given.
+
+    Raises:  InputError as `texts_given` and `ids_given` do.
+    """
+    rows = [ids_given([row.encode("utf-8", "surrogateescape")]) for row in ids or ()]
+    if rows and not arguments and not files:
+        return [], rows
+    return [data for _, data in texts_given(arguments or (), files or ())], rows
 
 
 def texts_given(arguments: Sequence[str], files: Sequence[str]) -> list[tuple[str, bytes]]:

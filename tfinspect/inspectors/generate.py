@@ -63,8 +63,8 @@ def generate(
     _whole("max_new (--max-new)", max_new, least=1)
     if prompt_len + max_new > spec.n_ctx:
         raise InputError(
-            f"{prompt_len:,} {'token' if prompt_len == 1 else 'tokens'} and {max_new:,} new ones are {prompt_len + max_new:,}, "
-            f"and the model's context is {spec.n_ctx:,}",
+            f"{prompt_len:,} {'token' if prompt_len == 1 else 'tokens'} and {max_new:,} new ones are "
+            f"{prompt_len + max_new:,}, and the model's context is {spec.n_ctx:,}",
             f"give --max-new {spec.n_ctx - prompt_len}"
             if prompt_len < spec.n_ctx
             else f"shorten the text, or give --ctx {prompt_len + max_new}",
