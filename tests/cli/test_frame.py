@@ -210,6 +210,19 @@ def test_a_defect_is_named_as_one() -> None:
     assert "internal: ZeroDivisionError: of a kind; please report it" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("torch", "params"), ("torch", "trace --ids 1"), ("tiktoken", "tokenize a"), ("rich", "flops")]
+)
+def test_a_dependency_that_is_missing_is_named(name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError(name={name!r})")
+    ended = subprocess.run(
+        [sys.executable, "-m", "tfinspect", *words.split()],
+        capture_output=True, text=True, env=environment({"PYTHONPATH": str(tmp_path)}), check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr == f"error: {name} is not installed; python -m pip install {name}\n"
+
+
 def test_too_little_memory_is_said_plainly() -> None:
     ended = run_with("bytearray(2**62)")
     assert ended.returncode == 2

@@ -141,13 +141,11 @@ def _outcome(argv: Sequence[str]) -> int:
         return _complain(OUT_OF_MEMORY, BAD_INPUT)
     except OSError as error:
         return _output_failed(error)
-    except ModuleNotFoundError as error:
-        if error.name not in NEEDED:
-            raise
-        return _complain(f"{error.name} is not installed; python -m pip install {error.name}", BAD_INPUT)
     except Exception as error:
         if os.environ.get("TFINSPECT_TRACEBACK"):
             raise
+        if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+            return _complain(f"{error.name} is not installed; python -m pip install {error.name}", BAD_INPUT)
         if "can't allocate memory" in str(error):  # torch says it as a RuntimeError
             return _complain(OUT_OF_MEMORY, BAD_INPUT)
         what = f"internal: {type(error).__name__}: {error}"

@@ -13,7 +13,7 @@ __all__ = ["checks", "claims"]
 
 DTYPES: Final[tuple[DType, ...]] = get_args(DType)
 
-#: Most random draws that a claim is put to: they take about a minute.
+#: Most random draws that a claim is put to.
 MOST_TRIALS: Final = 1_000
 
 
