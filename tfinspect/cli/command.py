@@ -9,7 +9,9 @@ and numbers are read here instead, with errors in the project's own form.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 import inspect
 import re
 import sys
@@ -58,6 +60,14 @@ _READERS: Final[dict[object, Callable[[str, str], object]]] = {
 }
 
 
+#: The same by click's names of its types.
+_OF_CLICK: Final = {"integer": whole, "float": decimal}
+
+
+def _converted(reader: Callable[[str, str], object], value: Any, param: Any, ctx: Any) -> Any:
+    return reader(param.opts[0], value) if isinstance(value, str) else value
+
+
 @dataclasses.dataclass(frozen=True)
 class _Plain:
     """Reads the values of one option or argument, in the place of typer's own coercion."""
@@ -87,8 +97,11 @@ class _Layout:
             annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
             if get_origin(annotation) is list:
                 (annotation,) = get_args(annotation)
-            if annotation in _READERS and hasattr(param, "_runtime_param"):  # releases of typer without it are quick
+            if annotation in _READERS and hasattr(param, "_runtime_param"):
                 param._runtime_param = _Plain(_READERS[annotation])
+            elif reader := _OF_CLICK.get(getattr(param.type, "name", "")):  # a release of typer before pydantic
+                param.type = copy.copy(param.type)
+                param.type.convert = functools.partial(_converted, reader)
         return params
 
     def make_parser(self, ctx: Any) -> Any:
