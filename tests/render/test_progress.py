@@ -80,6 +80,26 @@ def test_progress_before_the_line_is_shown_writes_nothing(monkeypatch: pytest.Mo
     assert stream.getvalue() == ""
 
 
+@pytest.mark.skipif(os.name != "posix", reason="terminals of POSIX")
+def test_the_line_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+    written = b""
+    with open(theirs, "w", encoding="utf-8") as terminal:  # noqa: PTH123
+        monkeypatch.setattr(progress, "NOTICEABLE_SECONDS", 0.0)
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with working("running the torch model on the meta device"):
+            written = os.read(ours, 1_000)
+        written += os.read(ours, 1_000)
+    os.close(ours)
+    assert written.decode() == "\rrunning the torch m" + "\r" + " " * 19 + "\r"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals and terminals of POSIX")
 def test_a_terminated_process_wipes_its_line_and_dies_of_the_signal() -> None:
     import pty

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TextIO
 
 from tfinspect.render.page import on_terminal, page_width
 
@@ -30,7 +30,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     if not on_terminal(sys.stderr):
         yield lambda progress: None
         return
-    line = _Line(page_width())
+    line = _Line(_cells(sys.stderr))
     done = threading.Event()
 
     def show() -> None:
@@ -96,6 +96,13 @@ def _wiped_before_the_end(line: _Line) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _cells(terminal: TextIO) -> int:
+    """Cells in a line of the terminal itself: a line that wraps could not be wiped."""
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(terminal.fileno()).columns or page_width()
+    return page_width()
 
 
 def _write(text: str) -> None:
