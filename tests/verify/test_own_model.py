@@ -541,3 +541,41 @@ def test_explain_shows_each_figure_and_the_matrix_of_a_model_that_passes() -> No
     for check in full.checks:
         assert all(figure.name in shown for figure in check.findings.figures)
     assert full.tables()[-1].title.startswith("Largest change of a logit")
+
+
+class RaisesInTraining(nn.Module):
+    """Answers in evaluation mode only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(7, 6), nn.Linear(6, 7)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            raise ValueError("not in training")
+        return self.head(self.table(tokens))
+
+
+class AllNaN(RaisesInTraining):
+    """No number in any answer."""
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.table(tokens)) * float("nan")
+
+
+def test_a_model_that_raises_in_training_mode_is_not_sound() -> None:
+    report = model_checks(RaisesInTraining())
+    finite = next(check for check in report.checks if check.id == "finite")
+    assert finite.verdict == "fail"
+    assert any("not in training" in note for note in finite.findings.notes)
+
+
+def test_where_nothing_is_a_number_only_that_fails() -> None:
+    verdicts = {check.id: check.verdict for check in model_checks(AllNaN()).checks}
+    assert verdicts["finite"] == "fail"
+    assert verdicts["determinism"] == verdicts["gradients"] == verdicts["causality"] == "not applicable"
+
+
+def test_a_pass_of_more_tokens_than_it_is_worth_is_refused() -> None:
+    with pytest.raises(InputError, match="300,000,000 tokens"):
+        model_checks(AllNaN(), seq_len=100_000_000)

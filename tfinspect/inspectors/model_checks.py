@@ -17,6 +17,8 @@ __all__ = ["model_checks"]
 DTYPES: Final = ("float64", "float32", "bfloat16", "float16")
 #: Models with fewer parameters run on one thread: more of them only wait for one another.
 SMALL: Final = 2**20
+#: Most tokens of one pass.
+MOST_TOKENS: Final = 2**20
 
 
 def model_checks(
@@ -51,6 +53,8 @@ def model_checks(
     for flag, size in (("--n", seq_len), ("--batch", batch), ("--trials", trials)):
         if size < 1:
             raise InputError(f"{flag} must be at least 1, not {size}")
+    if seq_len * batch > MOST_TOKENS:
+        raise InputError(f"--n times --batch is {seq_len * batch:,} tokens", f"the most is {MOST_TOKENS:,}")
     if vocab_size is not None and vocab_size < 2:
         raise InputError(f"--vocab must be at least 2, not {vocab_size}", "with one id no token can change")
     if dtype is not None and dtype not in DTYPES:

@@ -101,7 +101,8 @@ class ModelChecks:
             f"{brackets((self.batch, self.seq_len))} below {self.n_ids:,}; V = {self.vocab_size:,}; seed {self.seed}. "
             "Positions count from 0. Passes begin with the same state and random numbers, and differ by their tokens; "
             "what has to be equal may differ by rounding at the size of the largest logit. With noise: asked again "
-            "with noise in the weights, so that no part is idle."
+            "with noise in the weights, so that no part is idle. "
+            f"Nothing is said of sequences beyond {self.seq_len} positions; --n asks about longer ones."
         )
 
     def tables(self) -> tuple[Table, ...]:

@@ -396,10 +396,13 @@ def chosen(ids: Iterable[str]) -> tuple[Proposition, ...]:
 
     Raises:  InputError for an id that names none.
     """
-    wanted = [i.upper() for i in ids]
-    for i in wanted:
-        if not any(_within(p.id, i) for p in PROPOSITIONS):
-            raise InputError(f"no claim has the id {i!r}", f"known: {', '.join(p.id for p in PROPOSITIONS)}")
+    wanted = []
+    for given in ids:
+        wanted.append(given.upper())
+        if not any(_within(p.id, wanted[-1]) for p in PROPOSITIONS):
+            raise InputError(
+                f"no claim has the id {given!r}", "--list shows the ids; checks of a model of your own need --module"
+            )
     return tuple(p for p in PROPOSITIONS if not wanted or any(_within(p.id, i) for i in wanted))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfinspect.results.checks import Figure, Findings
 from tfinspect.verify.difference import largest
-from tfinspect.verify.own_model.case import EVALUATION, NOISE, Case, Gap, apart, listed, rounding
+from tfinspect.verify.own_model.case import EVALUATION, NOISE, Case, Gap, NotApplicable, apart, listed, rounding
 from tfinspect.verify.own_model.gradients import arrivals
 from tfinspect.verify.own_model.subject import ForwardRaised, Subject
 
@@ -25,7 +25,8 @@ def finite(case: Case) -> Findings:
         trained = [case.subject.logits(tokens, training=True) for tokens in case.batches]
         figures.append(Figure("in training", sum(int((~z.isfinite()).sum()) for z in trained), 0))
     except ForwardRaised as error:
-        notes.append(f"Training mode was not tried: {error.message}.")
+        figures.append(Figure("in training", "raises", "numbers"))
+        notes.append(f"In training mode {error.message}.")
     if (arrived := arrivals(case)).state:
         broken = arrived.non_finite
         figures.append(Figure("gradients", len(broken), 0))
@@ -50,6 +51,8 @@ def determinism(case: Case) -> Findings:
 def _repeated(case: Case, subject: Subject) -> Gap:
     tokens, between = case.batches[0], case.others[0]
     first = subject.logits(tokens)
+    if not first.isfinite().any():
+        raise NotApplicable("no logit is a number (see finite)")
     subject.logits(between, as_left=True)
     return Gap(largest(apart(first, subject.logits(tokens, as_left=True))), subject.tolerance(first))
 

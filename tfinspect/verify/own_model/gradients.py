@@ -20,6 +20,8 @@ def gradients(case: Case) -> Findings:
     arrived = arrivals(case)
     if not arrived.state:
         raise NotApplicable("no parameter is trainable")
+    if arrived.non_finite:
+        raise NotApplicable("gradients are no numbers (see finite)")
     without, zero = arrived.those("none"), arrived.those("zero")
     # Rounding and a position without a choice (softmax over one key) make exact zeros of honest gradients.
     telling = case.seq_len >= 4 and torch.finfo(case.subject.dtype).eps < 1e-5

@@ -248,7 +248,11 @@ class Subject:
 
     def _hint(self, tokens: Tensor, error: BaseException) -> str:
         asked = f"it was called with int64 ids {brackets(tokens.shape)} up to {int(tokens.max())}"
-        ways = "--vocab bounds them" if isinstance(error, IndexError) else "--batch, --n and --vocab change that"
+        ways = "--batch, --n and --vocab change that"
+        if isinstance(error, IndexError):
+            ways = "--vocab bounds the ids, --n the positions" if tokens.any() else "--n bounds the positions"
+        if isinstance(error, TypeError):
+            ways = "nothing else is handed to forward"
         return f"{asked}; {ways}"
 
     def tolerance(self, logits: Tensor) -> float:
