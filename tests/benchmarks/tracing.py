@@ -87,7 +87,7 @@ def main() -> None:
             of_calls(
                 "with --ops, n = 16", 1.25, lambda: forward(model, 16, "ops"), lambda: forward(model, 16, "plain")
             ),
-            of_calls("seeded build", 0.65, lambda: build(SPEC), default_build, pairs=7, warm_up=1),
+            of_calls("seeded build", 0.65, lambda: build(SPEC), default_build, pairs=15),
         ]
     )
     firsts = sorted(in_a_process("traced", 16)[0] / in_a_process("plain", 16)[0] for _ in range(5))
