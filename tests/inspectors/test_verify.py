@@ -52,7 +52,7 @@ def test_threads_and_random_state_are_left_as_they_were() -> None:
     ("ids", "settings", "words"),
     [
         (("A9",), {}, "'A9'"),
-        (("A3.3", "x"), {}, "'X'"),
+        (("A3.3", "x"), {}, "'x'"),
         (("A3.3",), {"dtype": "float16"}, "'float16'"),
         (("A3.3",), {"trials": 0}, "0"),
         (("A3.3",), {"trials": -3}, "-3"),
