@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from tfinspect.cli.options import Json, model_flags
+from tfinspect.cli.options import Json, Seed, model_flags
 from tfinspect.cli.texts import Files, Ids, Special, Texts, rows_given
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def attention(
     layer: Annotated[int, typer.Option("--layer", metavar="N", help="Which block, from 0.")] = 0,
     head: Annotated[int, typer.Option("--head", metavar="N", help="Which of its heads, from 0.")] = 0,
     allow_special: Special = False,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")] = 0,
+    seed: Seed = 0,
     dtype: Annotated[
         str, typer.Option("--dtype", metavar="float32|float64", help="Number format of the torch model.")
     ] = "float32",

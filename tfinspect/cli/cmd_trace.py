@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfinspect.cli.options import Check, Json, model_flags
+from tfinspect.cli.options import Check, Json, Seed, model_flags
 from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, rows_given
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def trace(
         bool, typer.Option("--last", help="End with the generation step: last logits, chosen ids, candidates.")
     ] = False,
     meta: Annotated[bool, typer.Option("--meta", help="Shapes only: no values, no memory, any size.")] = False,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")] = 0,
+    seed: Seed = 0,
     check: Check = True,
     as_json: Json = False,
 ) -> None:

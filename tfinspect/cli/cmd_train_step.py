@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfinspect.cli.options import Json, model_flags
+from tfinspect.cli.options import Json, Seed, model_flags
 from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, rows_given
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def train_step(
             show_default=False,
         ),
     ] = "",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")] = 0,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Walk through one training step: forward, loss, backward, step, zero_grad.

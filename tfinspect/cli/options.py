@@ -11,7 +11,7 @@ import typer
 
 from tfinspect.spec import CHOICES, FLAGS
 
-__all__ = ["Check", "Json", "model_flags"]
+__all__ = ["Check", "Json", "Seed", "model_flags"]
 
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document instead of text.")]
 Check = Annotated[
@@ -21,6 +21,8 @@ Check = Annotated[
         help="Measure the real torch model too and compare; exit code 1 if the two differ.",
     ),
 ]
+
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")]
 
 MODEL_PANEL: Final = "Model (default: GPT-2 Small)"
 

@@ -10,7 +10,7 @@ from tfinspect.errors import InputError
 from tfinspect.results.trace import Text
 from tfinspect.spec import ModelSpec
 
-__all__ = ["rows", "seq_len"]
+__all__ = ["padded", "rows", "seq_len"]
 
 #: Most blocks that are run one by one; all are alike. DeepNet (Wang et al. 2022) has 1,000.
 MOST_BLOCKS: Final = 5_000
@@ -93,3 +93,9 @@ def seq_len(
     if min(lengths) == 0:
         raise InputError("one of the texts has 0 tokens, so there is nothing to predict from", "leave it out")
     return max(lengths)
+
+
+def padded(spec: ModelSpec, rows: Sequence[Text], seq_len: int) -> list[list[int]]:
+    """The ids of each row, filled up to seq_len with <|endoftext|>, or the last id of a smaller vocabulary."""
+    filler = min(tokenizer.SPECIAL_ID, spec.vocab_size - 1)
+    return [[*row.ids, *[filler] * (seq_len - len(row.ids))] for row in rows]

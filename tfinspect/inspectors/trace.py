@@ -63,8 +63,7 @@ def trace(
         raise InputError(
             f"--meta holds no values, and --{'stats' if stats else 'last'} needs them", "leave one of the two out"
         )
-    filler = min(tokenizer.SPECIAL_ID, spec.vocab_size - 1)
-    padded = [[*row.ids, *[filler] * (seq_len - len(row.ids))] for row in rows]
+    padded = batch.padded(spec, rows, seq_len)
 
     from tfinspect.measured import shapes as measured
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast, get_args
 
-from tfinspect import tokenizer
 from tfinspect.closed_form import train_step as closed_form
 from tfinspect.closed_form.params import ledger, tensors
 from tfinspect.errors import InputError
@@ -68,8 +67,7 @@ def train_step(
     if min(lengths) == 1:
         which = "the text" if len(rows) == 1 else "one of the texts"
         raise InputError(f"{which} has 1 token, so there is nothing to predict", "give at least two tokens")
-    filler = min(tokenizer.SPECIAL_ID, spec.vocab_size - 1)
-    padded = [[*row.ids, *[filler] * (seq_len - len(row.ids))] for row in rows]
+    padded = batch.padded(spec, rows, seq_len)
 
     from tfinspect.measured import memory
     from tfinspect.measured import train_step as measured
