@@ -85,7 +85,7 @@ MODEL_FLAGS: Final[dict[str, Any]] = {
     "n_shared_experts": _size("n_shared_experts", "Experts that every token goes through besides."),
     "d_expert": _size("d_expert", "Width of an expert's hidden layer; by default --d-ff."),
     "n_dense_layers": _size("n_dense_layers", "First blocks that keep a plain MLP."),
-    "head": _choice("head", "Logits of a language model, BERT's masked one, or none.", FEATURE_PANEL),
+    "head_kind": _choice("head", "Logits of a language model, BERT's masked one, or none.", FEATURE_PANEL),
     "head_bias": _switch("head_bias", "A bias on the logits."),
     "pooler": _switch("pooler", "BERT's pooler on the first position."),
     "qkv_bias": _switch("qkv_bias", "Bias vectors of Q, K and V; by default as --bias."),
@@ -93,6 +93,9 @@ MODEL_FLAGS: Final[dict[str, Any]] = {
     "mlp_bias": _switch("mlp_bias", "Bias vectors of the MLP; by default as --bias."),
     "norm_bias": _switch("norm_bias", "Bias vectors of layer norms; by default as --bias."),
 }
+
+#: Fields whose flags have another keyword, because commands have a parameter of the field's name.
+_FIELDS: Final = {"head_kind": "head"}
 
 
 def model_flags(command: Callable[..., None]) -> Callable[..., None]:
@@ -113,7 +116,7 @@ def model_flags(command: Callable[..., None]) -> Callable[..., None]:
     def with_source(**given: Any) -> None:
         from tfinspect.sources.resolve import resolve
 
-        model = {name: given.pop(name) for name in MODEL_FLAGS}
+        model = {_FIELDS.get(name, name): given.pop(name) for name in MODEL_FLAGS}
         command(source=resolve(**model), **given)
 
     with_source.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
