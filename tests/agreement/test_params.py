@@ -17,15 +17,15 @@ from tfinspect.inspectors import params as inspector
 from tfinspect.inspectors.params import checked, params, require
 from tfinspect.measured.params import count
 from tfinspect.presets import PRESETS
-from tfinspect.results.params import COMPONENTS, ParamTerm
+from tfinspect.results.params import ParamTerm
 from tfinspect.spec import ModelSpec
 
 
 @given(specs())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_closed_form_and_torch_agree(spec: ModelSpec) -> None:
     report = params(spec, per_tensor=True)
-    assert [agreement.verdict for agreement in report.agreements] == ["agree"] * (1 + len(COMPONENTS) + 1)
+    assert [agreement.verdict for agreement in report.agreements] == ["agree"] * (1 + len(report.by_component) + 1)
     measured = count(spec)
     assert report.tensors is not None
     assert [(t.name, t.shape, t.params) for t in report.tensors] == list(measured.tensors)
@@ -45,14 +45,18 @@ def test_every_way_to_sum_gives_the_total(spec: ModelSpec) -> None:
     assert sum(report.by_component.values()) == report.total
     assert (sum(t.params for t in report.tensors), len(report.tensors)) == (report.total, n_tensors)
     outside = sum(term.params for term in report.terms if not term.per_block)
-    assert outside + spec.n_layers * report.block == report.total
+    assert outside + sum(kind.copies * kind.params for kind in report.blocks) == report.total
+    assert sum(kind.copies for kind in report.blocks) == spec.n_layers + spec.n_encoder_layers
 
 
 @given(specs())
 def test_each_formula_is_worth_the_figure_beside_it(spec: ModelSpec) -> None:
     report, bound = params(spec, check=False), letters(spec)
     assert value(report.model_formula, bound) == report.total
-    assert value(report.block_formula, bound) == report.block
+    for kind in report.blocks:
+        assert value(kind.formula, bound) == kind.params
+        assert value(kind.letter, bound) == kind.copies
+        assert sum(term.each for term in report.terms if term.block == kind.title) == kind.params
     for component, figure in report.by_component.items():
         assert value(report.formula(component) or "0", bound) == figure
     for named in report.other_counts:

@@ -47,7 +47,7 @@ def params(
     report = Params(
         subject=subject,
         terms=closed_form.ledger(spec),
-        block_formula=closed_form.block_formula(spec),
+        blocks=closed_form.blocks(spec),
         model_formula=closed_form.model_formula(spec),
         other_counts=closed_form.other_counts(spec),
         tensors=tuple(closed_form.tensors(spec)) if per_tensor else None,
@@ -87,7 +87,7 @@ def _agreements(report: Params) -> tuple[Agreement, ...]:
     return (
         Agreement("parameters", report.total, measured.total, _HOW),
         *(
-            Agreement(f"parameters, {COMPONENTS[key]}", closed, measured.by_component[key], _HOW)
+            Agreement(f"parameters, {COMPONENTS[key]}", closed, measured.by_component.get(key, 0), _HOW)
             for key, closed in report.by_component.items()
         ),
         Agreement(
@@ -103,7 +103,7 @@ def _unmeasurable(spec: ModelSpec) -> str:
     """Why torch cannot build this model even without memory; empty where it can."""
     if closed_form.n_tensors(spec) > MOST_TENSORS:
         return f"the check would build {closed_form.n_tensors(spec):,} tensors one by one"
-    widest = max(spec.vocab_size, spec.n_ctx, spec.d_model, spec.d_ff) * spec.d_model
+    widest = closed_form.largest_tensor(spec)
     if 4 * widest > MOST_BYTES:
         return f"a tensor of {widest:,} float32 elements has more bytes than torch can index"
     return ""

@@ -15,17 +15,27 @@ from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Column, Row, Table
 
-__all__ = ["BYTES_EACH", "COMPONENTS", "NamedCount", "ParamTensor", "ParamTerm", "Params"]
+__all__ = ["BYTES_EACH", "COMPONENTS", "BlockKind", "NamedCount", "ParamTensor", "ParamTerm", "Params"]
 
 #: Components in reading order: key, and what a reader calls it.
 COMPONENTS: Final[Mapping[str, str]] = {
     "tokens": "token table E",
     "positions": "position table P",
+    "types": "token-type table",
+    "relative": "relative bias",
     "attention": "attention",
+    "cross": "cross-attention",
     "mlp": "MLP",
+    "router": "router",
+    "experts": "experts",
+    "shared": "shared expert",
     "norms": "layer norms",
     "head": "output head",
+    "pooler": "pooler",
 }
+
+#: Components that every report lists, with 0 where a model has none.
+_ALWAYS: Final = ("tokens", "positions", "attention", "mlp", "norms", "head")
 
 #: Bytes of one parameter, by number format.
 BYTES_EACH: Final[Mapping[str, int]] = {"fp32": 4, "bf16 or fp16": 2, "int8": 1}
@@ -46,7 +56,11 @@ class ParamTerm:
     copies: int = 1
     """How many copies the model has."""
     per_block: bool = False
-    """Whether there is one copy in each block."""
+    """Whether there is one copy in each block of its kind."""
+    block: str = ""
+    """Which kind of block it belongs to, "block" or "encoder block"; empty outside all."""
+    letter: str = ""
+    """How many blocks of this kind there are, in letters."""
 
     @property
     def params(self) -> int:
@@ -70,6 +84,22 @@ class ParamTensor:
 
 
 @dataclasses.dataclass(frozen=True)
+class BlockKind:
+    """Blocks that are alike."""
+
+    title: str
+    """"block"; where there are several kinds, such as "dense block" or "encoder block"."""
+    letter: str
+    """How many there are, in letters."""
+    formula: str
+    """Parameters of one, like terms gathered."""
+    params: int
+    """Parameters of one."""
+    copies: int
+    """How many there are."""
+
+
+@dataclasses.dataclass(frozen=True)
 class NamedCount:
     """A count of parameters under a label that says what is in it."""
 
@@ -86,8 +116,8 @@ class Params:
 
     subject: Subject
     terms: tuple[ParamTerm, ...]
-    block_formula: str
-    """Parameters of one block, simplified: 12d² + 13d where d_ff = 4d."""
+    blocks: tuple[BlockKind, ...]
+    """Every kind of block; a decoder has one."""
     model_formula: str
     """Parameters of the model, simplified."""
     other_counts: tuple[NamedCount, ...]
@@ -105,13 +135,28 @@ class Params:
 
     @property
     def by_component(self) -> dict[str, int]:
-        """Parameters by component: all of `COMPONENTS`, zeros included."""
-        return {key: sum(t.params for t in self.terms if t.component == key) for key in COMPONENTS}
+        """Parameters by component: the six of GPT-2, zeros included, and whatever else the model has."""
+        present = {*_ALWAYS, *(term.component for term in self.terms)}
+        return {key: sum(t.params for t in self.terms if t.component == key) for key in COMPONENTS if key in present}
 
     @property
     def block(self) -> int:
-        """Parameters of one block."""
-        return sum(term.each for term in self.terms if term.per_block)
+        """Parameters of one block, of the last kind where there are several."""
+        return self.blocks[-1].params
+
+    @property
+    def block_formula(self) -> str:
+        """Parameters of one block, simplified: 12d² + 13d where d_ff = 4d."""
+        return self.blocks[-1].formula
+
+    @property
+    def active(self) -> int | None:
+        """Parameters that take part in each token; None where all do."""
+        spec = self.subject.spec
+        if not spec.n_experts:
+            return None
+        experts = self.by_component["experts"]
+        return self.total - experts + experts // spec.n_experts * spec.n_experts_per_token
 
     @property
     def surplus(self) -> int | None:
@@ -121,20 +166,26 @@ class Params:
     @property
     def conventions(self) -> str:
         """The spec, and what counts as a parameter."""
-        head = "the tied head is E and counts 0" if self.subject.spec.tied_head else "the untied head has its own table"
+        spec = self.subject.spec
+        head = "the tied head is E and counts 0" if spec.tied_head else "the untied head has its own table"
+        if spec.head == "none":
+            head = "there is no head"
         return f"{self.subject.opening()}. Parameters, each counted once: {head}; buffers count 0."
 
     def formula(self, component: str) -> str:
         """A component's formula in letters, put together from its terms."""
         terms = [term for term in self.terms if term.component == component]
-        block = " + ".join(term.formula for term in terms if term.per_block)
-        inside = (f"L·({block})" if " " in block else f"L·{block}",) if block else ()
+        inside = []
+        for kind in self.blocks:
+            block = " + ".join(term.formula for term in terms if term.block == kind.title)
+            if block:
+                inside.append(f"{kind.letter}·({block})" if " " in block else f"{kind.letter}·{block}")
         return " + ".join((*inside, *(term.formula for term in terms if not term.per_block)))
 
     def tables(self) -> tuple[Table, ...]:
         """The ledger, one block, the other counts, bytes, and the tensors where they were asked for."""
         tensors = () if self.tensors is None else (self._tensor_table(self.tensors),)
-        return (self._ledger(), self._block_table(), self._count_table(), self._byte_table(), *tensors)
+        return (self._ledger(), *map(self._block_table, self.blocks), self._count_table(), self._byte_table(), *tensors)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON-ready values."""
@@ -153,7 +204,9 @@ class Params:
                 }
                 for key, params in self.by_component.items()
             ],
-            "block": {"formula": self.block_formula, "params": self.block, "copies": self.subject.spec.n_layers},
+            "block": {"formula": self.block_formula, "params": self.block, "copies": self.blocks[-1].copies},
+            "blocks": [dataclasses.asdict(kind) for kind in self.blocks],
+            "active_params": self.active,
             "terms": [{**dataclasses.asdict(term), "params": term.params} for term in self.terms],
             "other_counts": [dataclasses.asdict(count) for count in self.other_counts],
             "weight_bytes": {name: size * self.total for name, size in BYTES_EACH.items()},
@@ -176,7 +229,7 @@ class Params:
         rows = [
             Row(
                 {
-                    "component": COMPONENTS[key],
+                    "component": self._title(key),
                     "formula": self.formula(key) or self._absent(key),
                     "params": params,
                     "share": params / self.total,
@@ -190,6 +243,13 @@ class Params:
             "Shares are rounded for print; unrounded they sum to exactly 100 %.",
             *self.subject.notes(),
         ]
+        if self.active is not None:
+            active, spec = self.active, self.subject.spec
+            notes.insert(
+                1,
+                f"active = {active:,}: each token goes through {spec.n_experts_per_token} of {spec.n_experts} experts "
+                f"({active / self.total:.1%} of the total).",
+            )
         if self.subject.remark:
             notes.append(self.subject.remark)
         columns = (
@@ -200,24 +260,30 @@ class Params:
         )
         return Table("Parameters by component", columns, (*rows, total), tuple(notes))
 
-    def _absent(self, component: str) -> str:
-        if component == "head":
-            return "shared with E"
-        return f"no table ({self.subject.spec.positions})"
+    def _title(self, component: str) -> str:
+        return "RMS norms" if component == "norms" and self.subject.spec.norm == "rmsnorm" else COMPONENTS[component]
 
-    def _block_table(self) -> Table:
-        n_layers = self.subject.spec.n_layers
+    def _absent(self, component: str) -> str:
+        spec = self.subject.spec
+        if component == "head":
+            return "none" if spec.head == "none" else "shared with E"
+        if component == "positions":
+            return f"no table ({spec.positions})"
+        return "none"
+
+    def _block_table(self, kind: BlockKind) -> Table:
         rows = [
             Row({"part": term.title, "formula": term.formula, "params": term.each})
             for term in self.terms
-            if term.per_block
+            if term.block == kind.title
         ]
-        one = Row({"part": "one block", "formula": self.block_formula, "params": self.block}, "subtotal")
+        one = Row({"part": f"one {kind.title}", "formula": kind.formula, "params": kind.params}, "subtotal")
+        plural = kind.title.replace("block", "blocks")
         all_of_them = Row(
             {
-                "part": f"all {n_layers:,} blocks" if n_layers > 1 else "the only block",
-                "formula": f"L·({self.block_formula})",
-                "params": self.block * n_layers,
+                "part": f"all {kind.copies:,} {plural}" if kind.copies > 1 else f"the only {kind.title}",
+                "formula": f"{kind.letter}·({kind.formula})",
+                "params": kind.params * kind.copies,
             },
             "total",
         )
@@ -226,7 +292,7 @@ class Params:
             Column("formula", "formula", "formula", keep=5),
             Column("params", "parameters", "count", keep=9),
         )
-        return Table("One block", columns, (*rows, one, all_of_them))
+        return Table(f"One {kind.title}", columns, (*rows, one, all_of_them))
 
     def _count_table(self) -> Table:
         rows = tuple(Row({"label": c.label, "formula": c.formula, "params": c.params}) for c in self.other_counts)
