@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from tfinspect.inspectors import params as inspector
 from tfinspect.inspectors.params import checked, params, require
 from tfinspect.measured.params import count
 from tfinspect.presets import PRESETS
-from tfinspect.results.params import ParamTerm
+from tfinspect.results.params import ParamTensor, ParamTerm
 from tfinspect.spec import ModelSpec
 
 
@@ -96,8 +97,14 @@ def test_terms_that_trade_places_are_reported_although_the_total_agrees() -> Non
 
 
 def test_a_transposed_matrix_is_reported_although_the_total_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    transposed = tuple((path, " ".join(reversed(dims.split()))) for path, dims in closed_form._LINEAR)
-    monkeypatch.setattr(closed_form, "_LINEAR", transposed)
+    right = closed_form.tensors
+
+    def transposed(spec: ModelSpec) -> Iterator[ParamTensor]:
+        for tensor in right(spec):
+            in_block = tensor.name.startswith("blocks.")
+            yield dataclasses.replace(tensor, shape=tensor.shape[::-1]) if in_block else tensor
+
+    monkeypatch.setattr(closed_form, "tensors", transposed)
     agreements = params(ModelSpec(bias=False)).agreements
     assert agreements[0].verdict == "agree"
     assert (agreements[-1].verdict, agreements[-1].closed_form, agreements[-1].measured) == ("differ", 99, 75)

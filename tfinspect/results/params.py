@@ -135,8 +135,10 @@ class Params:
 
     @property
     def by_component(self) -> dict[str, int]:
-        """Parameters by component: the six of GPT-2, zeros included, and whatever else the model has."""
+        """Parameters by component: those of GPT-2, zeros included, and whatever else the model has; experts for MLP."""
         present = {*_ALWAYS, *(term.component for term in self.terms)}
+        if "experts" in present and not any(term.component == "mlp" for term in self.terms):
+            present.remove("mlp")
         return {key: sum(t.params for t in self.terms if t.component == key) for key in COMPONENTS if key in present}
 
     @property
