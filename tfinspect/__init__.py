@@ -23,6 +23,7 @@ _HOMES: Final = {
     "attention": "tfinspect.inspectors.attention",
     "checks": "tfinspect.inspectors.verify",
     "claims": "tfinspect.inspectors.verify",
+    "compare": "tfinspect.inspectors.compare",
     "decode": "tfinspect.inspectors.tokens",
     "flops": "tfinspect.inspectors.flops",
     "generate": "tfinspect.inspectors.generate",

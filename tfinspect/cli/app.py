@@ -22,6 +22,7 @@ import typer
 from typer.main import get_command
 
 from tfinspect.cli.cmd_attention import attention
+from tfinspect.cli.cmd_compare import compare
 from tfinspect.cli.cmd_flops import flops
 from tfinspect.cli.cmd_generate import generate
 from tfinspect.cli.cmd_params import params
@@ -59,7 +60,7 @@ app = typer.Typer(
 
 COMMANDS: Final = {
     command.__name__.replace("_", "-"): command
-    for command in (tokenize, trace, params, flops, verify, generate, attention, train_step)
+    for command in (tokenize, trace, params, flops, compare, verify, generate, attention, train_step)
 }
 
 for _command in COMMANDS.values():
