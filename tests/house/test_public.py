@@ -14,6 +14,7 @@ FUNCTIONS = (
     "attention",
     "checks",
     "claims",
+    "compare",
     "decode",
     "flops",
     "generate",

@@ -16,6 +16,12 @@ GROUP: Any = get_command(app)
 MODEL = {
     "--preset", "--d", "--d-model", "--layers", "--heads", "--d-ff", "--vocab", "--ctx", "--placement", "--final-norm",
     "--no-final-norm", "--activation", "--positions", "--tied", "--untied", "--bias", "--no-bias", "--eps", "--dropout",
+    "--architecture", "--encoder-layers", "--kv-heads", "--d-head", "--norm", "--qk-norm", "--no-qk-norm",
+    "--position-offset", "--rope-dim", "--rope-base", "--buckets", "--max-distance", "--embed-scale",
+    "--no-embed-scale", "--embed-norm", "--no-embed-norm", "--token-types", "--scale-scores", "--no-scale-scores",
+    "--window", "--global-every", "--experts", "--experts-per-token", "--shared-experts", "--d-expert",
+    "--dense-layers", "--head-kind", "--head-bias", "--no-head-bias", "--pooler", "--no-pooler", "--qkv-bias",
+    "--no-qkv-bias", "--out-bias", "--no-out-bias", "--mlp-bias", "--no-mlp-bias", "--norm-bias", "--no-norm-bias",
 }  # fmt: skip
 CHECK = {"--check", "--no-check"}
 
@@ -27,6 +33,7 @@ SURFACE = {
     },
     "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
     "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--every-mode", "--json", *CHECK, *MODEL},
+    "compare": {"--n", "--seq-len", "--json", *CHECK},
     "verify": {
         "--module", "--n", "--seq-len", "--batch", "--vocab", "--explain", "--seed", "--dtype", "--trials", "--list",
         "--json",
@@ -85,4 +92,4 @@ def test_model_flags_mean_the_same_in_each_command() -> None:
             if set(param.opts) & MODEL:
                 said.setdefault(param.opts[0], set()).add((param.help, str(param.metavar)))
     assert {flag: len(texts) for flag, texts in said.items()} == dict.fromkeys(said, 1)
-    assert len(said) == 15
+    assert len(said) == 45

@@ -35,7 +35,7 @@ def compare(models: Models = None, n: SeqLen = None, check: Check = True, json_o
 
     if not models or len(models) < 2:
         raise InputError(
-            f"compare takes two or more models, and {len(models or ())} was given", "for example gpt1 gpt2"
+            f"compare takes two or more models, and {len(models or ()) or 'none'} was given", "for example gpt1 gpt2"
         )
     report = inspector.compare([resolve(name) for name in models], seq_len=n, check=False)
     output = Output(json_output)
