@@ -92,4 +92,4 @@ def test_model_flags_mean_the_same_in_each_command() -> None:
             if set(param.opts) & MODEL:
                 said.setdefault(param.opts[0], set()).add((param.help, str(param.metavar)))
     assert {flag: len(texts) for flag, texts in said.items()} == dict.fromkeys(said, 1)
-    assert len(said) == 45
+    assert len(said) == 44
