@@ -449,7 +449,7 @@ class ModelSpec:
 #: The rule of each field that may be left out, in the order in which they build on each other.
 _RULES: Final[Mapping[str, Callable[[ModelSpec], Any]]] = {
     "n_kv_heads": lambda spec: spec.n_heads,
-    "d_head": lambda spec: spec.d_model // spec.n_heads,
+    "d_head": lambda spec: 0 if spec.d_model % spec.n_heads else spec.d_model // spec.n_heads,
     "n_encoder_layers": lambda spec: spec.n_layers if spec.architecture == "encoder_decoder" else 0,
     "rope_dim": lambda spec: spec.d_head if spec.positions == "rope" else 0,
     "d_expert": lambda spec: spec.d_ff if spec.n_experts else 0,

@@ -94,7 +94,7 @@ class Table:
     """In letters."""
     dims: str
     alias: str = ""
-    """A second name of the same tensor: the tied head."""
+    """Further names of the same tensor: the tied head, "decoder.embed.tokens.weight = head.weight"."""
 
 
 Part = Matrix | Gain | Table
@@ -162,7 +162,10 @@ def before(spec: ModelSpec, stack: str = "") -> tuple[Part, ...]:
     at = f"{stack}." if stack else ""
     parts: list[Part] = []
     if stack != "decoder":
-        alias = "head.weight" if spec.tied_head and spec.head != "none" else ""
+        others = ["decoder.embed.tokens.weight"] if stack else []
+        if spec.tied_head and spec.head != "none":
+            others.append("head.weight")
+        alias = " = ".join(others)
         parts.append(Table(f"{at}embed.tokens.weight", "tokens", "token table E", "V·d", "V d_model", alias))
     if spec.positions == "learned":
         rows = f"(n_ctx + {spec.position_offset})" if spec.position_offset else "n_ctx"

@@ -15,7 +15,7 @@ from tfinspect.measured import params
 from tfinspect.measured.dispatch import without_compiler
 from tfinspect.measured.memory import require_room
 from tfinspect.measured.surroundings import plain_torch
-from tfinspect.model.build import build
+from tfinspect.model.build import decoder
 from tfinspect.model.positions import causal_mask
 from tfinspect.model.transformer import Block, Transformer
 from tfinspect.results.attention import Dtype, Matrix
@@ -72,7 +72,7 @@ def run(spec: ModelSpec, texts: Sequence[Sequence[int]], *, layer: int, head: in
     copies = 3 if dtype == "float64" else 1  # float32 and the float64 that is made of it
     count, longest = params.count(spec).total, max(map(len, texts))
     require_room(spec, copies * count, copies, longest, way_out="choose a smaller model or a shorter text")
-    model = build(spec, seed=seed).to(getattr(torch, dtype))
+    model = decoder(spec, seed=seed).to(getattr(torch, dtype))
     with without_compiler():
         heads = tuple(_head(model, ids, layer, head) for ids in texts)
     return Ran(heads, {name: parameter.numpy() for name, parameter in model.state_dict().items()})

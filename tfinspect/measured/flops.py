@@ -16,7 +16,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,10 +24,10 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from tfinspect.measured.dispatch import Watcher, without_compiler
 from tfinspect.measured.surroundings import plain_torch
-from tfinspect.model.build import build
+from tfinspect.model.build import Model, build, decoder
+from tfinspect.model.cache import Cache
 from tfinspect.model.positions import causal_mask
 from tfinspect.model.tap import SILENT, Tap
-from tfinspect.model.transformer import Transformer
 from tfinspect.spec import LARGEST_SIZE, ModelSpec
 
 __all__ = [
@@ -38,8 +38,10 @@ __all__ = [
     "causal_pairs",
     "count",
     "count_model",
+    "decode_step",
     "operator",
     "tally",
+    "training",
     "unmeasurable",
 ]
 
@@ -118,20 +120,25 @@ ELEMENTWISE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("native_layer_norm", "rms_norm", "_fused_rms_norm"), "norm"),
     **dict.fromkeys(("_softmax", "_safe_softmax"), "softmax"),
     **dict.fromkeys(("gelu", "relu", "silu"), "activation"),
-    **dict.fromkeys(("add", "sub", "mul", "div", "neg", "pow", "sin", "cos", "exp", "sqrt", "rsqrt"), "other"),
+    **dict.fromkeys(("add", "sub", "mul", "div", "neg", "pow", "sin", "cos", "exp", "sqrt", "rsqrt", "tanh"), "other"),
     **dict.fromkeys(("mean", "sum", "amax", "maximum", "minimum", "native_dropout"), "other"),
+    # backward
+    **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward", "_softmax_backward_data"), "other"),
+    **dict.fromkeys(("gelu_backward", "silu_backward", "threshold_backward", "tanh_backward", "add_"), "other"),
+    **dict.fromkeys(("native_dropout_backward", "embedding_dense_backward"), "other"),
 }
 
 #: Operators that move, select or make values, and compute nothing.
 # fmt: off
 MOVEMENT: Final = frozenset((
-    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange", "argmax", "argmin",
-    "bernoulli", "bitwise_and", "bitwise_not", "cat", "clone", "copy", "copy_", "detach", "detach_", "embedding",
-    "empty", "empty_like", "empty_strided", "eq", "expand", "fill", "fill_", "full", "full_like", "ge", "gt", "index",
-    "index_select", "item", "le", "lift_fresh", "logical_and", "logical_not", "lt", "masked_fill", "masked_fill_",
-    "new_empty", "new_zeros", "ones", "ones_like", "permute", "rand", "randint", "randn", "reshape", "scalar_tensor",
-    "select", "slice", "split", "split_with_sizes", "squeeze", "stack", "t", "topk", "transpose", "tril", "triu",
-    "unbind", "unsqueeze", "view", "where", "zero_", "zeros", "zeros_like",
+    "_index_put_impl_", "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange",
+    "argmax", "argmin", "bernoulli", "bincount", "bitwise_and", "bitwise_not", "cat", "clone", "copy", "copy_",
+    "detach", "detach_", "embedding", "empty", "empty_like", "empty_strided", "eq", "expand", "fill", "fill_",
+    "full", "full_like", "ge", "gt", "index", "index_put", "index_select", "item", "le", "lift_fresh",
+    "logical_and", "logical_not", "lt", "masked_fill", "masked_fill_", "new_empty", "new_zeros", "ones",
+    "ones_like", "permute", "rand", "randint", "randn", "reshape", "scalar_tensor", "scatter", "select",
+    "select_backward", "slice", "slice_backward", "sort", "split", "split_with_sizes", "squeeze", "stack", "t",
+    "topk", "transpose", "tril", "triu", "unbind", "unsqueeze", "view", "where", "zero_", "zeros", "zeros_like",
 ))
 # fmt: on
 
@@ -242,7 +249,7 @@ class Measurement:
     flops: int
     """FLOPs of all matrix products."""
     by_component: Mapping[str, int]
-    """FLOPs of "projections", "scores", "mix" (weights·V), "mlp", "head"."""
+    """FLOPs by key of the closed form: "projections", "scores", "mix" (weights·V), "mlp", "head" ..."""
     evaluations: Mapping[str, int]
     """Output elements of elementwise work: "norm", "softmax", "activation", "residual", "other"."""
     coverage: tuple[int, int]
@@ -251,38 +258,91 @@ class Measurement:
     """Operators that nobody counted."""
 
 
+AttentionKind: TypeAlias = Literal["eager", "fused"]
+GradMode: TypeAlias = Literal["grad", "no_grad", "inference_mode"]
+
+
 @plain_torch()
 def count(
     spec: ModelSpec,
     *,
     batch: int = 1,
     seq_len: int,
-    attention: Literal["eager", "fused"] = "fused",
-    grad: Literal["grad", "no_grad", "inference_mode"] = "no_grad",
+    source_len: int | None = None,
+    attention: AttentionKind = "fused",
+    grad: GradMode = "no_grad",
     head: Literal["all", "last"] = "all",
 ) -> Measurement:
     """FLOPs of one forward pass of the torch model of a spec, run on the meta device: no memory, no arithmetic.
 
-    Beyond n_ctx the position table is extended to seq_len; look-ups are no products, so that no figure changes.
+    An encoder–decoder reads source_len positions besides, by default as many. Beyond n_ctx the position table is
+    extended to seq_len; look-ups are no products, so that no figure changes.
     """
-    model = build(spec.replace(n_ctx=max(spec.n_ctx, seq_len)), device="meta")
-    return count_model(model, batch=batch, seq_len=seq_len, attention=attention, grad=grad, head=head)
+    model = build(spec.replace(n_ctx=max(spec.n_ctx, seq_len, source_len or 0)), device="meta")
+    return count_model(
+        model, batch=batch, seq_len=seq_len, source_len=source_len, attention=attention, grad=grad, head=head
+    )
 
 
 def count_model(
-    model: Transformer,
+    model: Model,
     *,
     batch: int = 1,
     seq_len: int,
-    attention: Literal["eager", "fused"] = "fused",
-    grad: Literal["grad", "no_grad", "inference_mode"] = "no_grad",
+    source_len: int | None = None,
+    attention: AttentionKind = "fused",
+    grad: GradMode = "no_grad",
     head: Literal["all", "last"] = "all",
 ) -> Measurement:
     """FLOPs of one forward pass of a built model, on the device where it is."""
-    tokens = torch.zeros((batch, seq_len), dtype=torch.long, device=model.head.weight.device)
     tap: Tap = _SeesScores() if attention == "eager" else SILENT
+    ids = _inputs(model, batch, seq_len, source_len)
     with _GRAD_MODES[grad]():
-        ran = tally(lambda: model(tokens, tap, last_only=head == "last"))
+        ran = tally(lambda: model(*ids[:1], tap, last_only=head == "last", source=ids[1]))
+    return _measurement(ran)
+
+
+@plain_torch()
+def decode_step(spec: ModelSpec, *, keys: int, batch: int = 1) -> Measurement:
+    """FLOPs of one new token that attends to so many keys, itself included, on the meta device."""
+    model = decoder(spec.replace(n_ctx=max(spec.n_ctx, keys)), device="meta")
+    tokens = torch.zeros((batch, 1), dtype=torch.long, device="meta")
+    cache = Cache(spec.n_layers)
+    for layer in cache.layers if keys > 1 else ():
+        sizes = (batch, spec.n_kv_heads, keys - 1, spec.d_head)
+        layer.held_keys, layer.held_values = torch.empty(sizes, device="meta"), torch.empty(sizes, device="meta")
+    with torch.no_grad():
+        return _measurement(tally(lambda: model(tokens, _SeesScores(), cache=cache)))
+
+
+@plain_torch()
+def training(
+    spec: ModelSpec, *, seq_len: int, batch: int = 1, source_len: int | None = None, attention: AttentionKind = "eager"
+) -> Tally:
+    """FLOPs of forward and backward together, on the meta device; the loss is the sum of the logits."""
+    model = build(spec.replace(n_ctx=max(spec.n_ctx, seq_len, source_len or 0)), device="meta")
+    tap: Tap = _SeesScores() if attention == "eager" else SILENT
+    tokens, source = _inputs(model, batch, seq_len, source_len)
+
+    def both() -> None:
+        model(tokens, tap, source=source).sum().backward()
+
+    with torch.enable_grad():
+        return tally(both)
+
+
+def _inputs(model: Model, batch: int, seq_len: int, source_len: int | None) -> tuple[Tensor, Tensor | None]:
+    """Token ids without meaning, and a source where the model reads one."""
+    device = next(model.parameters()).device
+    tokens = torch.zeros((batch, seq_len), dtype=torch.long, device=device)
+    if model.spec.architecture != "encoder_decoder":
+        return tokens, None
+    n_source = seq_len if source_len is None else source_len
+    return tokens, torch.zeros((batch, n_source), dtype=torch.long, device=device)
+
+
+def _measurement(ran: Tally) -> Measurement:
+    """What ran, by component."""
     evaluations = Counter({"norm": 0, "softmax": 0, "activation": 0, "residual": 0, "other": 0})
     for call in ran.calls:
         key = ELEMENTWISE.get(call.operator.removeprefix("aten."))
@@ -307,17 +367,18 @@ def unmeasurable(spec: ModelSpec, batch: int, seq_len: int) -> str | None:
     largest = {
         "scores [B, h, T, S]": batch * spec.n_heads * seq_len**2,
         "logits [B, T, V]": batch * seq_len * spec.vocab_size,
-        "hidden [B, T, d_ff]": batch * seq_len * spec.d_ff,
+        "hidden [B, T, d_ff]": batch * seq_len * max(spec.d_ff, spec.n_experts_per_token * spec.d_expert),
         "residual stream [B, T, d_model]": batch * seq_len * spec.d_model,
-        "a weight": max(spec.d_model * max(spec.vocab_size, spec.d_ff, spec.d_model), 1),
-        "the position table": max(spec.n_ctx, seq_len) * spec.d_model,
+        "a weight": max(spec.d_model * max(spec.vocab_size, spec.d_ff, spec.d_expert, spec.d_attn, spec.d_model), 1),
+        "the position table": (max(spec.n_ctx, seq_len) + spec.position_offset) * spec.d_model,
     }
     for what, elements in largest.items():
         if elements >= 2**60:  # bytes of 8 each have to fit in a signed 64-bit integer
             return f"{what} would have {elements:,} elements, more than torch can index"
     if seq_len > LARGEST_SIZE:
         return f"{seq_len:,} positions are more than the {LARGEST_SIZE:,} that a model can be built for"
-    if spec.n_layers > 1_000:
+    n_layers = (spec.n_layers + spec.n_encoder_layers) * max(1, spec.n_experts // 4)
+    if n_layers > 2_000 or spec.n_layers + spec.n_encoder_layers > 1_000:
         return f"{spec.n_layers:,} layers take too long to build one by one"
     return None
 
@@ -341,20 +402,35 @@ class _SeesScores:
         return self
 
 
+#: Components of the work by the place in a model that does it.
+_PLACES: Final[Mapping[str, str]] = {
+    "router": "router",
+    "experts": "experts",
+    "shared": "shared",
+    "mlp": "mlp",
+    "head": "head",
+    "mlm": "head",
+    "pooler": "pooler",
+}
+
+
 def _by_component(ran: Tally) -> dict[str, int]:
     """FLOPs by the module that ran them; inside attention, scores come before the softmax and the mix after it."""
-    parts = Counter({"projections": 0, "scores": 0, "mix": 0, "mlp": 0, "head": 0})
+    parts: Counter[str] = Counter(dict.fromkeys(("projections", "scores", "mix", "mlp", "head"), 0))
     softmax_done = False
     for call in ran.calls:
         place = call.module.split(".")
         softmax_done = ELEMENTWISE.get(call.operator.removeprefix("aten.")) == "softmax" or softmax_done
-        if place[-1] == "head":
-            parts["head"] += call.flops
-        elif "mlp" in place:
-            parts["mlp"] += call.flops
-        elif place[-2:-1] == ["attn"]:
-            parts["projections"] += call.flops
+        attention = next((name for name in ("attn", "cross") if name in place), None)
+        if attention is None:
+            key = next((key for name, key in _PLACES.items() if name in place), None)
+            if key is not None:
+                parts[key] += call.flops
+            continue
+        own = "cross_" if attention == "cross" else ""
+        if place[-1] == attention:
+            parts[own + ("mix" if softmax_done else "scores")] += call.flops
+        else:
+            parts[f"{own}projections"] += call.flops
             softmax_done = False
-        elif place[-1] == "attn":
-            parts["mix" if softmax_done else "scores"] += call.flops
     return dict(parts)

@@ -17,7 +17,7 @@ from tfinspect.measured.flops import Tally, tally
 from tfinspect.measured.memory import require_room
 from tfinspect.measured.sampling import Chosen, allowed, choose, generator
 from tfinspect.measured.surroundings import plain_torch
-from tfinspect.model.build import build
+from tfinspect.model.build import decoder
 from tfinspect.model.cache import Cache
 from tfinspect.model.transformer import Transformer
 from tfinspect.results import generation as results
@@ -115,7 +115,7 @@ def run(
     require_room(
         spec, params.count(spec).total, batch, prompt_len + n_new, way_out="choose a smaller model or a shorter text"
     )
-    model = build(spec, seed=seed)
+    model = decoder(spec, seed=seed)
     return decode(model, torch.tensor(ids), n_new=n_new, sampling=sampling, seed=seed, cached=cached, told=told)
 
 
@@ -191,7 +191,7 @@ def replay(ran: Run) -> Replay:
 @plain_torch()
 def work(spec: ModelSpec, steps: Sequence[tuple[int, int]], *, batch: int = 1) -> Tally:
     """What torch's counter says of steps (T, S), each of T new positions that attend to S keys, on the meta device."""
-    model = build(spec, device="meta")
+    model = decoder(spec, device="meta")
 
     def passes() -> None:
         for queries, keys in steps:
@@ -207,7 +207,7 @@ def _filled(spec: ModelSpec, batch: int, n_past: int) -> Cache:
     cache = Cache(spec.n_layers)
     if n_past:
         for layer in cache.layers:
-            sizes = (batch, spec.n_heads, n_past, spec.d_head)
+            sizes = (batch, spec.n_kv_heads, n_past, spec.d_head)
             layer.held_keys = torch.empty(sizes, device="meta")
             layer.held_values = torch.empty(sizes, device="meta")
     return cache

@@ -35,7 +35,8 @@ def require_room(
 
     Raises:  InputError naming what is needed and what there is.
     """
-    widest = max(3 * spec.n_heads * seq_len * seq_len, 2 * seq_len * spec.d_ff)
+    width = max(spec.d_ff, spec.n_experts_per_token * (spec.d_expert + spec.d_model))
+    widest = max(3 * spec.n_heads * seq_len * seq_len, (3 if spec.gated else 2) * seq_len * width)
     needed = 4 * (weight_elements + batch * (widest + seq_len * spec.vocab_size + 8 * seq_len * spec.d_model))
     require_bytes(needed, "the forward pass", way_out)
 

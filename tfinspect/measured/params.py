@@ -18,12 +18,18 @@ __all__ = ["Count", "component", "count", "counted"]
 _COMPONENT_OF = {
     "embed.tokens": "tokens",
     "embed.positions": "positions",
+    "embed.types": "types",
+    "relative": "relative",
     "attn": "attention",
+    "cross": "cross",
+    "router": "router",
+    "experts": "experts",
+    "shared": "shared",
     "mlp": "mlp",
-    "norm1": "norms",
-    "norm2": "norms",
-    "final_norm": "norms",
     "head": "head",
+    "mlm.dense": "head",
+    "pooler": "pooler",
+    **dict.fromkeys(("norm", "norm1", "norm2", "norm3", "norm1_out", "norm2_out", "final_norm"), "norms"),
 }
 
 
@@ -34,7 +40,7 @@ class Count:
     total: int
     """Elements of all parameters, a shared one once."""
     by_component: Mapping[str, int]
-    """The total by "tokens", "positions", "attention", "mlp", "norms", "head"; a tied head counts 0."""
+    """The total by key of the ledger: "tokens", "attention" ...; a tied head counts 0."""
     tensors: tuple[tuple[str, tuple[int, ...], int], ...]
     """(name, shape, elements) of each parameter, in module order."""
     ties: tuple[tuple[str, str], ...]

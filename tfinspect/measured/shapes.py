@@ -17,8 +17,7 @@ from tfinspect.measured.dispatch import Watcher, without_compiler
 from tfinspect.measured.flops import Call, first_shape, operator
 from tfinspect.measured.memory import require_room
 from tfinspect.measured.surroundings import plain_torch
-from tfinspect.model.build import build
-from tfinspect.model.transformer import Transformer
+from tfinspect.model.build import Model, build
 from tfinspect.results.trace import Candidate, Stats
 from tfinspect.spec import ModelSpec
 
@@ -123,6 +122,7 @@ def trace(
     *,
     lengths: Sequence[int] | None = None,
     seed: int = 0,
+    source: Sequence[Sequence[int]] = (),
     meta: bool = False,
     ops: bool = False,
     stats: Callable[[str], bool] = lambda name: False,
@@ -130,7 +130,8 @@ def trace(
 ) -> Traced:
     """One forward pass over a batch of token ids, with every named tensor written down.
 
-    Shapes:  ids [B, T], rows of one length; lengths [B], how many of each row are text (the rest is padding).
+    Shapes:  ids [B, T], rows of one length; lengths [B], how many of each row are text (the rest is padding);
+             source [B, M], what an encoder–decoder reads besides.
     Raises:  InputError where the weights and the pass do not fit into memory; CheckFailed where a tensor has another
              shape than it claims.
     """
@@ -138,19 +139,31 @@ def trace(
     if not meta:
         require_room(spec, params.count(spec).total, batch, seq_len)
     model = build(spec, device="meta" if meta else "cpu", seed=seed)
-    tokens = torch.zeros((batch, seq_len), dtype=torch.long, device="meta") if meta else torch.tensor(ids)
-    recorder = Recorder(bind(spec, batch, seq_len), stats=stats)
-    candidates = run(model, tokens, recorder, lengths or [seq_len] * batch, ops=ops, top=top)
+    tokens, read = _ids(ids, meta), _ids(source, meta) if source else None
+    recorder = Recorder(bind(spec, batch, seq_len, n_source=len(source[0]) if source else 0), stats=stats)
+    candidates = run(model, tokens, recorder, lengths or [seq_len] * batch, ops=ops, top=top, source=read)
     return Traced(tuple(recorder.seen), params.counted(model).total, tuple(recorder.uncounted), candidates)
+
+
+def _ids(rows: Sequence[Sequence[int]], meta: bool) -> Tensor:
+    """Rows of ids as a tensor, without values on the meta device."""
+    return torch.zeros((len(rows), len(rows[0])), dtype=torch.long, device="meta") if meta else torch.tensor(rows)
 
 
 @torch.no_grad()
 def run(
-    model: Transformer, tokens: Tensor, recorder: Recorder, lengths: Sequence[int], *, ops: bool, top: int
+    model: Model,
+    tokens: Tensor,
+    recorder: Recorder,
+    lengths: Sequence[int],
+    *,
+    ops: bool,
+    top: int,
+    source: Tensor | None = None,
 ) -> tuple[tuple[Candidate, ...], ...]:
     """The forward pass under a recorder, and the generation step after it where top > 0."""
     with without_compiler(), Watcher(recorder.watch) if ops else contextlib.nullcontext():
-        logits = model(tokens, recorder)
+        logits = model(tokens, recorder, source=source)
         if not top:
             return ()
         last = torch.tensor(lengths) - 1

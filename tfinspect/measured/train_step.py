@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from tfinspect.measured import params
 from tfinspect.measured.dispatch import without_compiler
 from tfinspect.measured.surroundings import plain_torch
-from tfinspect.model.build import build
+from tfinspect.model.build import decoder
 from tfinspect.model.tap import Tap
 from tfinspect.model.transformer import Transformer
 from tfinspect.results.train_step import Held, Losses, Optimizer, Stage, StageName, Update
@@ -96,7 +96,7 @@ def train_step(
     Shapes:  ids [B, T], rows of one length; lengths [B], how many of each row are text (the rest is padding).
     """
     with without_compiler(), torch.random.fork_rng(devices=[]):
-        return _walk(_Run(build(spec, seed=seed).train(), torch.tensor(ids), lengths, seed), optimizer)
+        return _walk(_Run(decoder(spec, seed=seed).train(), torch.tensor(ids), lengths, seed), optimizer)
 
 
 class Kept:
@@ -188,7 +188,7 @@ def _walk(run: _Run, settings: Optimizer) -> Trained:
     look("backward")
 
     gradients = tuple(_arrived(name, _gradient(p)) for name, p in model.named_parameters())
-    tied = _tied(run, _gradient(model.head.weight)) if model.spec.tied_head else None
+    tied = _tied(run, _gradient(model.get_parameter("head.weight"))) if model.spec.tied_head else None
     doubling = _second_backward(run)
 
     before = [p.detach().clone() for p in model.parameters()]
@@ -340,9 +340,9 @@ def _second_backward(run: _Run) -> float:
 
 def _tied(run: _Run, gradient: Tensor) -> TiedGradient:
     """The two gradients of the same weights in a model whose head is a parameter of its own."""
-    twin = build(run.model.spec.replace(tied_head=False), device="meta").train()
+    twin = decoder(run.model.spec.replace(tied_head=False), device="meta").train()
     twin.load_state_dict(run.model.state_dict(), assign=True)  # the same memory under two parameters
-    tables = (twin.embed.tokens.weight, twin.head.weight)
+    tables = (twin.get_parameter("embed.tokens.weight"), twin.get_parameter("head.weight"))
     look_up, head = torch.autograd.grad(run.loss(run.logits(twin)), tables)
     arrived = _arrived("embed.tokens.weight", look_up), _arrived("head.weight", head)
     return TiedGradient(*arrived, difference=_largest(look_up.add_(head).sub_(gradient)))

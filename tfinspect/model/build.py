@@ -13,37 +13,51 @@ from __future__ import annotations
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from tfinspect.errors import InputError
+from tfinspect.model.encoder_decoder import EncoderDecoder
 from tfinspect.model.transformer import Transformer
 from tfinspect.spec import ModelSpec
 
-__all__ = ["build"]
+__all__ = ["Model", "build", "decoder"]
+
+Model: TypeAlias = "Transformer | EncoderDecoder"
 
 #: Elements that one generator fills. Part of what a seed means: changing it changes the weights.
 CHUNK: Final = 4 * 2**20
 
 
-def build(spec: ModelSpec, *, device: str = "cpu", seed: int = 0) -> Transformer:
-    """A Transformer in eval mode: on the meta device without memory, elsewhere with seeded weights, float32.
+def build(spec: ModelSpec, *, device: str = "cpu", seed: int = 0) -> Model:
+    """A model in eval mode: on the meta device without memory, elsewhere with seeded weights, float32.
 
     Source:  Radford et al. 2019, section 2.3 (1/√N on residual layers); openai/gpt-2, model.py (0.02 and 0.01).
     """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InputError(f"the seed (--seed) must be an integer, not {seed!r}")
     with torch.device(device):
-        model = Transformer(spec)
+        model = EncoderDecoder(spec) if spec.architecture == "encoder_decoder" else Transformer(spec)
     if device != "meta":
         initialise(model, seed)
     return model.eval()
 
 
+def decoder(spec: ModelSpec, *, device: str = "cpu", seed: int = 0) -> Transformer:
+    """A model of one stack, as `build` makes it.
+
+    Raises:  InputError for an encoder–decoder.
+    """
+    model = build(spec, device=device, seed=seed)
+    if not isinstance(model, Transformer):
+        raise InputError("an encoder–decoder reads a source besides its tokens", "choose a model of one stack")
+    return model
+
+
 @torch.no_grad()
-def initialise(model: Transformer, seed: int) -> None:
+def initialise(model: Model, seed: int) -> None:
     """Fill every parameter in place, once."""
     chunks: list[tuple[Tensor, float, int]] = []
     for index, (name, parameter) in enumerate(model.named_parameters()):
@@ -62,9 +76,9 @@ def _std(name: str, parameter: Tensor, n_layers: int) -> float | None:
     """Standard deviation of a matrix or table by its role; None for gains and biases."""
     if parameter.ndim < 2:
         return None
-    if name == "embed.positions.weight":
+    if name.endswith("embed.positions.weight"):
         return 0.01
-    writes_to_residual = name.endswith(("attn.out.weight", "mlp.down.weight"))
+    writes_to_residual = name.endswith(("attn.out.weight", "cross.out.weight", "down.weight"))
     return 0.02 / math.sqrt(2 * n_layers) if writes_to_residual else 0.02
 
 

@@ -11,11 +11,12 @@ check or edit. `SILENT` listens to nothing and costs one function call.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from torch import Tensor
 
-__all__ = ["SILENT", "Tap"]
+__all__ = ["SILENT", "Renamed", "Tap"]
 
 
 class Tap(Protocol):
@@ -42,3 +43,16 @@ class _Silent:
 
 
 SILENT: Tap = _Silent()
+
+
+class Renamed:
+    """A listener who hears some axes by other symbols: an encoder's T and S are M to whoever reads both stacks."""
+
+    def __init__(self, tap: Tap, names: Mapping[str, str]) -> None:
+        self.tap, self.names, self.sees_scores = tap, names, tap.sees_scores
+
+    def __call__(self, name: str, tensor: Tensor, dims: str) -> Tensor:
+        return self.tap(name, tensor, " ".join(self.names.get(axis, axis) for axis in dims.split()))
+
+    def within(self, place: str) -> Renamed:
+        return Renamed(self.tap.within(place), self.names)

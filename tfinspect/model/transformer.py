@@ -14,238 +14,311 @@
     7  after L blocks, a last layer norm               final_norm        [B, T, d_model]
     8  logits = H·Eᵀ                                   logits            [B, T, V]
 
-Parts come before the wholes that use them. What varies between models is chosen once, where a part is made; a forward
-pass has no branch about the architecture. Every named tensor passes a tap (see `tap.py`), which says its shape.
-Parameters are left unfilled here; `build.py` fills them.
+Parts come before the wholes that use them; those that work position by position are in `layers.py`. What varies
+between models is chosen once, where a part is made: another norm, a gate in the MLP, fewer heads of keys, another order
+of the same parts. A part that a model lacks is None. Every named tensor passes a tap (see `tap.py`), which says its
+shape. Parameters are left unfilled here; `build.py` fills them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfinspect.dims import heads_axis, kv_heads
+from tfinspect.model import positions
 from tfinspect.model.cache import NO_PAST, Cache, Past
-from tfinspect.model.positions import alibi_slopes, causal_mask, rotate, sinusoidal_table
+from tfinspect.model.extras import Experts, MaskedHead, RelativeBias
+from tfinspect.model.layers import ACTIVATIONS, MLP, LayerNorm, Linear, RMSNorm, Table, mlp, norm
 from tfinspect.model.tap import SILENT, Tap
 from tfinspect.spec import ModelSpec
 
-__all__ = ["MLP", "Attention", "Block", "Embedding", "LayerNorm", "Linear", "Transformer"]
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,  # t·Φ(t)
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "relu": F.relu,
-}
-
-
-class Linear(nn.Module):
-    """x·Wᵀ + b over the last axis, with W [d_out, d_in]; given a weight, it uses that one (a tied head)."""
-
-    def __init__(self, d_in: int, d_out: int, *, bias: bool, weight: nn.Parameter | None = None) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(d_out, d_in)) if weight is None else weight
-        self.bias = nn.Parameter(torch.empty(d_out)) if bias else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
-
-
-class LayerNorm(nn.Module):
-    """γ·(x − mean)/√(variance + ε) + β over the last axis, with the biased variance."""
-
-    def __init__(self, d_model: int, *, eps: float, bias: bool) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(d_model))
-        self.bias = nn.Parameter(torch.empty(d_model)) if bias else None
-        self.eps = eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
-
-
-class Table(nn.Module):
-    """A table of n_rows vectors of width d_model, looked up by row number."""
-
-    def __init__(self, n_rows: int, d_model: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_rows, d_model))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return F.embedding(rows, self.weight)
+__all__ = [
+    "ACTIVATIONS",
+    "BLOCKS",
+    "MLP",
+    "Attention",
+    "Block",
+    "Embedding",
+    "LayerNorm",
+    "Linear",
+    "RMSNorm",
+    "Stack",
+    "Table",
+    "Transformer",
+    "head",
+]
 
 
 class Embedding(nn.Module):
-    """Step 2 alone, for models whose positions enter later (RoPE, ALiBi) or not at all."""
+    """Steps 2 and 3: a row of E for each token, and whatever the model adds to it before the first block.
 
-    def __init__(self, spec: ModelSpec) -> None:
+    RoPE, ALiBi and a relative bias add nothing here: their positions enter in attention.
+    """
+
+    def __init__(self, spec: ModelSpec, tokens: Table | None = None) -> None:
         super().__init__()
-        self.tokens = Table(spec.vocab_size, spec.d_model)
+        self.tokens = Table(spec.vocab_size, spec.d_model) if tokens is None else tokens
+        learned = spec.positions == "learned"
+        self.positions = Table(spec.n_ctx + spec.position_offset, spec.d_model) if learned else None
+        self.types = Table(spec.n_token_types, spec.d_model) if spec.n_token_types else None
+        self.norm = norm(spec) if spec.embed_norm else None
         self.dropout = nn.Dropout(spec.dropout)
-
-    def forward(self, tokens: Tensor, tap: Tap, n_past: int) -> Tensor:
-        return self.dropout(tap("tokens", self.tokens(tokens), "B T d_model"))
-
-
-class LearnedEmbedding(Embedding):
-    """Steps 2 and 3 with GPT-2's learned position table P, of which T rows are added."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec)
-        self.positions = Table(spec.n_ctx, spec.d_model)
+        self.scale = math.sqrt(spec.d_model) if spec.embed_scale else None
+        self.offset = spec.position_offset
+        rows: dict[str, Callable[[int, int, Tensor, int], Tensor]]
+        rows = {"learned": self.learned_rows, "sinusoidal": positions.sinusoidal_table}
+        self.rows = rows.get(spec.positions)
 
     def forward(self, tokens: Tensor, tap: Tap, n_past: int) -> Tensor:
         x = tap("tokens", self.tokens(tokens), "B T d_model")
-        rows = self.positions.weight[n_past : n_past + tokens.shape[1]]
-        return self.dropout(tap("sum", x + tap("positions", rows, "T d_model"), "B T d_model"))
+        if self.scale is not None:
+            x = tap("scaled", x * self.scale, "B T d_model")
+        if self.rows is not None:
+            x = x + tap("positions", self.rows(tokens.shape[1], x.shape[2], x, n_past), "T d_model")
+        if self.types is not None:
+            x = x + tap("types", self.types(torch.zeros_like(tokens)), "B T d_model")
+        if self.rows is not None or self.types is not None:
+            x = tap("sum", x, "B T d_model")
+        if self.norm is not None:
+            x = tap("norm", self.norm(x), "B T d_model")
+        return self.dropout(x)
 
-
-class SinusoidalEmbedding(Embedding):
-    """Steps 2 and 3 with Vaswani's fixed table, which has no parameters."""
-
-    def forward(self, tokens: Tensor, tap: Tap, n_past: int) -> Tensor:
-        x = tap("tokens", self.tokens(tokens), "B T d_model")
-        rows = sinusoidal_table(x.shape[1], x.shape[2], x, first=n_past)
-        return self.dropout(tap("sum", x + tap("positions", rows, "T d_model"), "B T d_model"))
-
-
-EMBEDDINGS: dict[str, type[Embedding]] = {"learned": LearnedEmbedding, "sinusoidal": SinusoidalEmbedding}
+    def learned_rows(self, n: int, d_model: int, like: Tensor, first: int) -> Tensor:
+        """Rows of the position table P, [n, d_model], from position `first` on."""
+        assert self.positions is not None
+        return self.positions.weight[self.offset + first : self.offset + first + n]
 
 
 class Attention(nn.Module):
-    """Step 4: multi-head self-attention, from [B, T, d_model] to [B, T, d_model]; causal unless told otherwise."""
+    """Step 4: multi-head self-attention, from [B, T, d_model] to [B, T, d_model]; causal unless told otherwise.
 
-    def __init__(self, spec: ModelSpec, *, causal: bool = True) -> None:
+    With fewer heads of keys than of queries, each key head serves h/h_kv query heads.
+    """
+
+    def __init__(self, spec: ModelSpec, *, causal: bool = True, window: int = 0, positions_enter: bool = True) -> None:
         super().__init__()
-        self.n_heads, self.d_head = spec.n_heads, spec.d_head
-        self.q = Linear(spec.d_model, spec.d_model, bias=spec.bias)
-        self.k = Linear(spec.d_model, spec.d_model, bias=spec.bias)
-        self.v = Linear(spec.d_model, spec.d_model, bias=spec.bias)
-        self.out = Linear(spec.d_model, spec.d_model, bias=spec.bias)
-        self.causal, self.dropout = causal, spec.dropout
-        self.slopes = alibi_slopes(spec.n_heads) if spec.positions == "alibi" else None
-        self.turn = rotate if spec.positions == "rope" else _unturned
+        self.q = Linear(spec.d_model, spec.d_attn, bias=spec.qkv_bias)
+        self.k = Linear(spec.d_model, spec.d_kv, bias=spec.qkv_bias)
+        self.v = Linear(spec.d_model, spec.d_kv, bias=spec.qkv_bias)
+        self.q_norm = norm(spec, spec.d_head) if spec.qk_norm else _as_it_is
+        self.k_norm = norm(spec, spec.d_head) if spec.qk_norm else _as_it_is
+        self.out = Linear(spec.d_attn, spec.d_model, bias=spec.out_bias)
+        self.d_head, self.causal, self.window, self.dropout = spec.d_head, causal, window, spec.dropout
+        self.divisor = math.sqrt(spec.d_head) if spec.scale_scores else 1.0
+        self.spread = _spread(spec.n_heads // spec.n_kv_heads)
+        self.slopes = positions.alibi_slopes(spec.n_heads) if spec.positions == "alibi" else None
+        turns = spec.positions == "rope" and positions_enter
+        self.turn = partial(positions.rotate, width=spec.rope_dim, base=spec.rope_base) if turns else _unturned
+        self.key_dims, self.concat_dims = f"B {kv_heads(spec)} S d_head", f"B T {heads_axis(spec)}"
 
-    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST) -> Tensor:
-        q = tap("q", self.turn(self.split(self.q(x)), past.n_past), "B h T d_head")
-        k = tap("k", past.keys(self.turn(self.split(self.k(x)), past.n_past)), "B h S d_head")
-        v = tap("v", past.values(self.split(self.v(x))), "B h S d_head")
-        return self.mix(q, k, v, tap)
+    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST, bias: Tensor | None = None) -> Tensor:
+        q = tap("q", self.turn(self.q_norm(self.split(self.q(x))), past.n_past), "B h T d_head")
+        k = self.turn(self.k_norm(self.split(self.k(x))), past.n_past)
+        k = tap("k", past.keys(k), self.key_dims)
+        v = tap("v", past.values(self.split(self.v(x))), self.key_dims)
+        return self.mix(q, k, v, tap, bias)
 
     def split(self, x: Tensor) -> Tensor:
         """[B, T, h·d_head] to [B, h, T, d_head]."""
-        return x.unflatten(2, (self.n_heads, self.d_head)).transpose(1, 2)
+        return x.unflatten(2, (-1, self.d_head)).transpose(1, 2)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap, bias: Tensor | None = None) -> Tensor:
         """Values gathered by weights, heads side by side, and W_O."""
         attend = self.eager if tap.sees_scores else self.fused
-        heads = tap("heads", attend(q, k, v, tap), "B h T d_head")
-        concat = tap("concat", heads.transpose(1, 2).flatten(2), "B T d_model")
+        heads = tap("heads", attend(q, self.spread(k), self.spread(v), tap, bias), "B h T d_head")
+        concat = tap("concat", heads.transpose(1, 2).flatten(2), self.concat_dims)
         return tap("out", self.out(concat), "B T d_model")
 
-    def eager(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
+    def eager(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap, bias: Tensor | None) -> Tensor:
         """Each equation of the textbook as a tensor of its own, for whoever wants to see scores and weights."""
-        scores = q @ k.mT / math.sqrt(self.d_head)
-        if self.causal:
-            scores = scores + causal_mask(q.shape[2], k.shape[2], q, self.slopes)
-        weights = tap("weights", tap("scores", scores, "B h T S").softmax(dim=-1), "B h T S")
+        scores = q @ k.mT / self.divisor
+        mask = self.mask(q, k, bias)
+        scores = tap("scores", scores if mask is None else scores + mask, "B h T S")
+        weights = tap("weights", scores.softmax(dim=-1), "B h T S")
         return F.dropout(weights, self.dropout, self.training) @ v
 
-    def fused(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
+    def fused(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap, bias: Tensor | None) -> Tensor:
         """The same in one kernel, which never holds [B, h, T, S]."""
-        square = q.shape[2] == k.shape[2] and self.slopes is None  # the kernel's own mask covers no other case
-        mask = causal_mask(q.shape[2], k.shape[2], q, self.slopes) if self.causal and not square else None
+        plain = self.slopes is None and bias is None and not self.window and q.shape[2] == k.shape[2]
+        own_mask = self.causal and plain  # the kernel's own mask covers no other case
+        mask = None if own_mask else self.mask(q, k, bias)
         dropout = self.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=self.causal and square)
+        scale = 1 / self.divisor
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=own_mask, scale=scale)
+
+    def mask(self, q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor | None:
+        """What is added to the scores; None for nothing."""
+        if not self.causal:
+            return bias
+        mask = positions.causal_mask(q.shape[2], k.shape[2], q, self.slopes, self.window)
+        return mask if bias is None else mask + bias
+
+
+def _spread(n_queries: int) -> Callable[[Tensor], Tensor]:
+    """Each key head n_queries times, [B, h_kv, S, d_head] to [B, h, S, d_head]."""
+    return partial(torch.repeat_interleave, repeats=n_queries, dim=1) if n_queries > 1 else _as_it_is
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
 
 
 def _unturned(x: Tensor, first: int) -> Tensor:
     return x
 
 
-class MLP(nn.Module):
-    """Step 6: the same two-layer network at every position."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
-        self.up = Linear(spec.d_model, spec.d_ff, bias=spec.bias)
-        self.activation = ACTIVATIONS[spec.activation]
-        self.down = Linear(spec.d_ff, spec.d_model, bias=spec.bias)
-
-    def forward(self, x: Tensor, tap: Tap) -> Tensor:
-        hidden = tap("hidden", self.up(x), "B T d_ff")
-        activated = tap("activated", self.activation(hidden), "B T d_ff")
-        return tap("out", self.down(activated), "B T d_model")
-
-
 class Block(nn.Module):
-    """The parts of a block: two sublayers, two norms, one residual stream."""
+    """The parts of a block: two sublayers, their norms, one residual stream."""
 
-    def __init__(self, spec: ModelSpec, *, causal: bool = True) -> None:
+    n_norms, sandwich = 2, False
+
+    def __init__(self, spec: ModelSpec, layer: int = 0, *, causal: bool = True) -> None:
         super().__init__()
-        self.norm1 = LayerNorm(spec.d_model, eps=spec.norm_eps, bias=spec.bias)
-        self.attn = Attention(spec, causal=causal)
-        self.norm2 = LayerNorm(spec.d_model, eps=spec.norm_eps, bias=spec.bias)
-        self.mlp = MLP(spec)
+        self.norm1 = norm(spec)
+        self.attn = Attention(spec, causal=causal, window=spec.window_of(layer))
+        if self.sandwich:
+            self.norm1_out = norm(spec)
+        if self.n_norms > 1:
+            self.norm2 = norm(spec)
+        self.mlp = Experts(spec) if spec.has_experts(layer) else mlp(spec)
+        if self.sandwich:
+            self.norm2_out = norm(spec)
         self.dropout = nn.Dropout(spec.dropout)
 
 
 class PreNormBlock(Block):
     """U = X + MHA(LN1(X)), Y = U + MLP(LN2(U)): GPT-2."""
 
-    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST) -> Tensor:
+    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST, bias: Tensor | None = None) -> Tensor:
         normed = tap("norm1", self.norm1(x), "B T d_model")
-        u = tap("resid_mid", x + self.dropout(self.attn(normed, tap.within("attn"), past)), "B T d_model")
+        u = tap("resid_mid", x + self.dropout(self.attn(normed, tap.within("attn"), past, bias)), "B T d_model")
         normed = tap("norm2", self.norm2(u), "B T d_model")
         return tap("resid_out", u + self.dropout(self.mlp(normed, tap.within("mlp"))), "B T d_model")
 
 
 class PostNormBlock(Block):
-    """U = LN1(X + MHA(X)), Y = LN2(U + MLP(U)): Vaswani et al., GPT-1."""
+    """U = LN1(X + MHA(X)), Y = LN2(U + MLP(U)): Vaswani et al., GPT-1, BERT."""
 
-    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST) -> Tensor:
-        summed = tap("resid_mid", x + self.dropout(self.attn(x, tap.within("attn"), past)), "B T d_model")
+    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST, bias: Tensor | None = None) -> Tensor:
+        summed = tap("resid_mid", x + self.dropout(self.attn(x, tap.within("attn"), past, bias)), "B T d_model")
         u = tap("norm1", self.norm1(summed), "B T d_model")
         summed = tap("resid_out", u + self.dropout(self.mlp(u, tap.within("mlp"))), "B T d_model")
         return tap("norm2", self.norm2(summed), "B T d_model")
 
 
-BLOCKS: dict[str, type[Block]] = {"pre": PreNormBlock, "post": PostNormBlock}
+class SandwichBlock(Block):
+    """U = X + LN1'(MHA(LN1(X))), Y = U + LN2'(MLP(LN2(U))): Gemma 2."""
+
+    sandwich = True
+
+    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST, bias: Tensor | None = None) -> Tensor:
+        normed = tap("norm1", self.norm1(x), "B T d_model")
+        delta = tap("norm1_out", self.norm1_out(self.attn(normed, tap.within("attn"), past, bias)), "B T d_model")
+        u = tap("resid_mid", x + self.dropout(delta), "B T d_model")
+        normed = tap("norm2", self.norm2(u), "B T d_model")
+        delta = tap("norm2_out", self.norm2_out(self.mlp(normed, tap.within("mlp"))), "B T d_model")
+        return tap("resid_out", u + self.dropout(delta), "B T d_model")
 
 
-class Transformer(nn.Module):
+class ParallelBlock(Block):
+    """Y = X + MHA(LN1(X)) + MLP(LN2(X)): GPT-NeoX."""
+
+    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST, bias: Tensor | None = None) -> Tensor:
+        normed = tap("norm1", self.norm1(x), "B T d_model")
+        attended = self.dropout(self.attn(normed, tap.within("attn"), past, bias))
+        changed = self.dropout(self.mlp(self.second_norm(x, normed, tap), tap.within("mlp")))
+        return tap("resid_out", x + attended + changed, "B T d_model")
+
+    def second_norm(self, x: Tensor, normed: Tensor, tap: Tap) -> Tensor:
+        """What the MLP reads."""
+        return tap("norm2", self.norm2(x), "B T d_model")
+
+
+class ParallelOneNormBlock(ParallelBlock):
+    """Y = X + MHA(LN1(X)) + MLP(LN1(X)): Falcon, Phi."""
+
+    n_norms = 1
+
+    def second_norm(self, x: Tensor, normed: Tensor, tap: Tap) -> Tensor:
+        return normed
+
+
+BLOCKS: dict[str, type[Block]] = {
+    "pre": PreNormBlock,
+    "post": PostNormBlock,
+    "sandwich": SandwichBlock,
+    "parallel": ParallelBlock,
+    "parallel_one_norm": ParallelOneNormBlock,
+}
+
+
+class Stack(nn.Module):
+    """Steps 2 to 7: token ids [B, T] to the residual stream [B, T, d_model] after the last block and its norm."""
+
+    def __init__(
+        self, spec: ModelSpec, blocks: Sequence[nn.Module], *, causal: bool, tokens: Table | None = None
+    ) -> None:
+        super().__init__()
+        self.embed = Embedding(spec, tokens)
+        self.relative = RelativeBias(spec, causal=causal) if spec.positions == "relative" else None
+        self.blocks = nn.ModuleList(blocks)
+        self.final_norm = norm(spec) if spec.final_norm else None
+
+    def hidden(self, tokens: Tensor, tap: Tap, cache: Cache | None, *memory: Tensor) -> Tensor:
+        """The stream after all blocks; memory, where there is any, is what each block attends to besides."""
+        pasts = cache.layers if cache is not None else (NO_PAST,) * len(self.blocks)
+        n_past = pasts[0].n_past
+        x = self.embed(tokens, tap.within("embed"), n_past)
+        bias = None if self.relative is None else self.relative(tokens.shape[1], n_past)
+        for i, (block, past) in enumerate(zip(self.blocks, pasts, strict=True)):
+            x = block(x, *memory, tap.within(f"blocks.{i}"), past, bias)
+        return x if self.final_norm is None else tap("final_norm", self.final_norm(x), "B T d_model")
+
+
+class Transformer(Stack):
     """The whole: token ids [B, T] to logits [B, T, V]."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
+        block = BLOCKS[spec.placement]
+        super().__init__(spec, [block(spec, i, causal=spec.causal) for i in range(spec.n_layers)], causal=spec.causal)
         self.spec = spec
-        self.embed = EMBEDDINGS.get(spec.positions, Embedding)(spec)
-        self.blocks = nn.ModuleList(BLOCKS[spec.placement](spec) for _ in range(spec.n_layers))
-        norm = partial(LayerNorm, spec.d_model, eps=spec.norm_eps, bias=spec.bias)
-        self.final_norm = norm() if spec.final_norm else None
-        tied = self.embed.tokens.weight if spec.tied_head else None
-        self.head = Linear(spec.d_model, spec.vocab_size, bias=False, weight=tied)
+        self.mlm = MaskedHead(spec) if spec.head == "mlm" else None
+        self.head = None if spec.head == "none" else head(spec, self.embed.tokens)
+        self.pooler = Linear(spec.d_model, spec.d_model, bias=True) if spec.pooler else None
 
     def forward(
-        self, tokens: Tensor, tap: Tap = SILENT, cache: Cache | None = None, *, last_only: bool = False
+        self,
+        tokens: Tensor,
+        tap: Tap = SILENT,
+        cache: Cache | None = None,
+        *,
+        last_only: bool = False,
+        source: None = None,
     ) -> Tensor:
         """Logits [B, T, V], or [B, 1, V] of the last position where that is all that is asked for.
 
-        With a cache, the tokens follow on the positions in it, and join them.
+        Without a head, the last hidden state. With a cache, the tokens follow on the positions in it, and join them.
 
-        Shapes:  tokens [B, T], int64, 1 ≤ T and past positions + T ≤ n_ctx.
+        Shapes:  tokens [B, T], int64, 1 ≤ T and past positions + T ≤ n_ctx; there is no source to read.
         """
-        tokens = tap("tokens", tokens, "B T")
-        pasts = cache.layers if cache is not None else (NO_PAST,) * len(self.blocks)
-        x = self.embed(tokens, tap.within("embed"), pasts[0].n_past)
-        for i, (block, past) in enumerate(zip(self.blocks, pasts, strict=True)):
-            x = block(x, tap.within(f"blocks.{i}"), past)
-        if self.final_norm is not None:
-            x = tap("final_norm", self.final_norm(x), "B T d_model")
+        x = hidden = self.hidden(tap("tokens", tokens, "B T"), tap, cache)
         if last_only:
             x = x[:, -1:]
-        return tap("logits", self.head(x), "B 1 V" if last_only else "B T V")
+        if self.mlm is not None:
+            x = self.mlm(x, tap.within("mlm"))
+        if self.head is not None:
+            x = tap("logits", self.head(x), "B 1 V" if last_only else "B T V")
+        if self.pooler is not None:
+            tap("pooled", self.pooler(hidden[:, 0]).tanh(), "B d_model")
+        return x
+
+
+def head(spec: ModelSpec, tokens: Table) -> Linear:
+    """Step 8: the output head, with the token table itself where it is tied."""
+    return Linear(spec.d_model, spec.vocab_size, bias=spec.head_bias, weight=tokens.weight if spec.tied_head else None)

@@ -80,7 +80,7 @@ class ParamTensor:
     params: int
     """Number of elements."""
     alias: str = ""
-    """A second name of the same tensor: the tied head."""
+    """Further names of the same tensor, such as the tied head, with " = " between them."""
 
 
 @dataclasses.dataclass(frozen=True)

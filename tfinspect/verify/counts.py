@@ -13,7 +13,7 @@ from tfinspect.closed_form import flops as work_formulas
 from tfinspect.closed_form import params as param_formulas
 from tfinspect.closed_form.formula import letters, ratio, value
 from tfinspect.measured import flops as measured_work
-from tfinspect.model.build import build
+from tfinspect.model.build import decoder
 from tfinspect.model.transformer import MLP, Attention, LayerNorm, Transformer
 from tfinspect.presets import PRESETS
 from tfinspect.results.checks import Figure, Findings, Matrix
@@ -41,7 +41,7 @@ VARIANTS: Final[tuple[tuple[str, Mapping[str, object], str], ...]] = (
 
 def on_meta(spec: ModelSpec) -> Transformer:
     """The torch model of a spec, without memory."""
-    return build(spec, device="meta")
+    return decoder(spec, device="meta")
 
 
 def formula(settings: Settings, model: Build = on_meta) -> Findings:
@@ -131,7 +131,9 @@ def by_component(settings: Settings, spec: ModelSpec = PRESETS["gpt2"].spec, mod
         "attention": _of(built, Attention),
         "MLP": _of(built, MLP),
         "layer norms": _of(built, LayerNorm),
-        "output head": 0 if built.head.weight is built.embed.tokens.weight else n_params(built.head),
+        "output head": 0
+        if built.get_parameter("head.weight") is built.embed.tokens.weight
+        else n_params(built.get_submodule("head")),
     }
     claimed = {"tokens": 31.0, "positions": 0.6, "attention": 22.8, "MLP": 45.5}
     share = {name: 100 * count / total for name, count in parts.items()}

@@ -23,7 +23,7 @@ from tfinspect.verify.propositions import Settings
 
 __all__ = ["kinds", "placements"]
 
-Layer: TypeAlias = Callable[[ModelSpec], Block]
+Layer: TypeAlias = Callable[[ModelSpec], nn.Module]
 BuildModel: TypeAlias = Callable[[ModelSpec, Draws], Transformer]
 
 SMALL: Final = ModelSpec(n_ctx=9, d_model=6, n_layers=1, n_heads=3, d_ff=10, activation="relu", placement="post")
@@ -147,8 +147,9 @@ def _distances(model: Transformer, tokens: Tensor) -> tuple[float, float, float,
     return largest(post), largest(pre), largest(read - stream), normed
 
 
-def _normed(x: Tensor, norm: LayerNorm) -> Tensor:
+def _normed(x: Tensor, norm: nn.Module) -> Tensor:
     """Layer norm by definition, with the gain and bias of a norm of the model."""
     deviation = x - x.mean(dim=-1, keepdim=True)
+    assert isinstance(norm, LayerNorm)
     y = deviation / ((deviation**2).mean(dim=-1, keepdim=True) + norm.eps).sqrt() * norm.weight
     return y if norm.bias is None else y + norm.bias

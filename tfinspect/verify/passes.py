@@ -202,7 +202,7 @@ def logits(settings: Settings, model: BuildModel = transformer) -> Findings:
     figures = (
         _shape("logits", (B, T, 50_257)),
         Figure("largest |logits − H·Eᵀ|", largest(products), 0.0, settings.tolerance(1e-12)),
-        Figure("matrix of the head", "E" if run.model.head.weight is table else "its own", "E"),
+        Figure("matrix of the head", "E" if run.model.get_parameter("head.weight") is table else "its own", "E"),
         Figure("last position", brackets(last.shape), brackets((B, 50_257)), detail=True),
         Figure("chosen ids", brackets(last.argmax(dim=-1).shape), brackets((B,)), detail=True),
         run.against_numpy("logits"),

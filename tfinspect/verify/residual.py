@@ -220,7 +220,7 @@ def gradient_norms(spec: ModelSpec, settings: Settings) -> list[float]:
                 parameter.fill_(1.0 if name.endswith("weight") else 0.0)
     tokens = draws.ids(spec.vocab_size, 4, spec.n_ctx)
     logits = model(tokens)[:, :-1]
-    matrices = [cast("Block", block).mlp.down.weight for block in model.blocks]
+    matrices = [model.get_parameter(f"blocks.{i}.mlp.down.weight") for i in range(spec.n_layers)]
     loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
     return [float(gradient.norm()) for gradient in torch.autograd.grad(loss, matrices)]
 

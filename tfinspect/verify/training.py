@@ -139,7 +139,7 @@ def stages(settings: Settings, step: Stages = Stages(), model: BuildModel = tran
 
 def _untied(model: Transformer) -> Transformer:
     """A twin with the same values, whose table and head are two parameters."""
-    twin = Transformer(model.spec.replace(tied_head=False)).to(model.head.weight.dtype).eval()
+    twin = Transformer(model.spec.replace(tied_head=False)).to(model.embed.tokens.weight.dtype).eval()
     twin.load_state_dict(model.state_dict())
     return twin
 
