@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.model.test_transformer import in_float64
-from tests.specs import specs
+from tests.specs import decoder_specs
 from tfinspect.closed_form import generation as closed_form
 from tfinspect.inspectors.generate import generate
 from tfinspect.measured.flops import tally
@@ -32,7 +32,7 @@ def prompts(spec: ModelSpec, prompt_len: int, batch: int = 2) -> Tensor:
     return torch.randint(spec.vocab_size, (batch, prompt_len), generator=draws)
 
 
-@given(specs(), SAMPLINGS, st.integers(1, 5), st.integers(1, 6), st.integers(0, 3))
+@given(decoder_specs(), SAMPLINGS, st.integers(1, 5), st.integers(1, 6), st.integers(0, 3))
 @settings(max_examples=60)
 def test_the_decode_loop_gives_the_same_ids_and_logits_with_and_without_a_cache(
     spec: ModelSpec, sampling: Sampling, prompt_len: int, n_new: int, seed: int
@@ -45,7 +45,7 @@ def test_the_decode_loop_gives_the_same_ids_and_logits_with_and_without_a_cache(
     torch.testing.assert_close(kept.logits, again.logits, rtol=0, atol=1e-10)
 
 
-@given(specs(), SAMPLINGS, st.booleans(), st.integers(1, 5), st.integers(1, 6))
+@given(decoder_specs(), SAMPLINGS, st.booleans(), st.integers(1, 5), st.integers(1, 6))
 @settings(max_examples=60)
 def test_the_replay_finds_what_the_other_loop_gives(
     spec: ModelSpec, sampling: Sampling, cached: bool, prompt_len: int, n_new: int
@@ -60,7 +60,7 @@ def test_the_replay_finds_what_the_other_loop_gives(
     assert found.cache_bytes == 2 * spec.n_layers * 2 * (prompt_len + n_new - 1) * spec.d_model * 8
 
 
-@given(specs(), st.sampled_from((0.0, 1.0)), st.booleans(), st.integers(1, 4), st.integers(1, 5), st.integers(1, 2))
+@given(decoder_specs(), st.sampled_from((0.0, 1.0)), st.booleans(), st.integers(1, 4), st.integers(1, 5), st.integers(1, 2))
 @settings(max_examples=25)
 def test_every_figure_of_a_generation_agrees_for_every_spec(
     spec: ModelSpec, temperature: float, cache: bool, prompt_len: int, n_new: int, batch: int

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.specs import specs
+from tests.specs import plain_specs
 from tfinspect.closed_form import train_step as closed_form
 from tfinspect.inspectors.train_step import agreements, train_step
 from tfinspect.measured import train_step as measured
@@ -27,7 +27,7 @@ ADAMW = Optimizer("adamw", 1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=
 
 @st.composite
 def steps(draw: st.DrawFn) -> tuple[ModelSpec, list[list[int]], dict[str, Any]]:
-    spec = draw(specs()).replace(dropout=draw(st.sampled_from((0.0, 0.0, 0.25))))
+    spec = draw(plain_specs()).replace(dropout=draw(st.sampled_from((0.0, 0.0, 0.25))))
     rows = draw(st.lists(st.lists(st.integers(0, spec.vocab_size - 1), min_size=2, max_size=7), min_size=1, max_size=3))
     optimizer = draw(
         st.sampled_from(({"optimizer": "adamw"}, {"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.9}))

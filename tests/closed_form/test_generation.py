@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.specs import specs
+from tests.specs import decoder_specs
 from tfinspect.closed_form import flops
 from tfinspect.closed_form.generation import cache_bytes, step, with_cache, without_cache
 from tfinspect.presets import PRESETS
@@ -34,7 +34,7 @@ def test_the_cache_of_gpt2_small_at_full_context_has_72_mib() -> None:
     assert cache_bytes(GPT2, keys=1_024, batch=8, number_bytes=2) == 4 * 75_497_472
 
 
-@given(specs(), st.integers(1, 40), BATCHES)
+@given(decoder_specs(), st.integers(1, 40), BATCHES)
 def test_from_one_token_the_steps_with_a_cache_add_up_to_the_causal_half(
     spec: ModelSpec, n_new: int, batch: int
 ) -> None:
@@ -42,7 +42,7 @@ def test_from_one_token_the_steps_with_a_cache_add_up_to_the_causal_half(
     assert sum(steps) == flops.multiplications(spec, seq_len=n_new, batch=batch, causal="half")
 
 
-@given(specs(), st.integers(1, 40), st.integers(1, 20), BATCHES)
+@given(decoder_specs(), st.integers(1, 40), st.integers(1, 20), BATCHES)
 def test_a_step_without_a_cache_is_a_whole_pass_with_one_row_of_logits(
     spec: ModelSpec, prompt_len: int, n_new: int, batch: int
 ) -> None:
@@ -52,7 +52,7 @@ def test_a_step_without_a_cache_is_a_whole_pass_with_one_row_of_logits(
     ]
 
 
-@given(specs(), st.integers(1, 40), st.integers(2, 20), BATCHES)
+@given(decoder_specs(), st.integers(1, 40), st.integers(2, 20), BATCHES)
 def test_the_cache_saves_from_the_second_step_on(spec: ModelSpec, prompt_len: int, n_new: int, batch: int) -> None:
     kept = with_cache(spec, prompt_len=prompt_len, n_new=n_new, batch=batch)
     again = without_cache(spec, prompt_len=prompt_len, n_new=n_new, batch=batch)

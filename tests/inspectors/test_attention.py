@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.specs import specs
+from tests.specs import decoder_specs
 from tfinspect.errors import InputError
 from tfinspect.inspectors.attention import attention
 from tfinspect.inspectors.trace import trace
@@ -32,7 +32,7 @@ def verdicts(report: Attention) -> dict[str, str]:
     return {a.quantity: a.verdict for a in report.agreements}
 
 
-@given(specs(), st.data(), st.sampled_from(("float32", "float64")))
+@given(decoder_specs(), st.data(), st.sampled_from(("float32", "float64")))
 @settings(max_examples=40)
 def test_the_definition_and_numpy_agree_with_every_head(spec: ModelSpec, data: st.DataObject, dtype: Dtype) -> None:
     ids = st.lists(st.integers(0, spec.vocab_size - 1), min_size=1, max_size=spec.n_ctx)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tfinspect.model.tap import Tap
-from tfinspect.model.transformer import Attention, LearnedEmbedding, PreNormBlock, Transformer
+from tfinspect.model.transformer import Attention, Embedding, PreNormBlock, Transformer
 from tfinspect.results.checks import Findings
 from tfinspect.spec import ModelSpec
 from tfinspect.verify.draws import Draws
@@ -41,10 +41,10 @@ def failing(found: Findings) -> list[str]:
 class _EagerAttention(Attention):
     """One path for both forms of attention."""
 
-    def fused(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
+    def fused(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap, bias: Tensor | None = None) -> Tensor:
         return self.eager(q, k, v, tap)
 
-    def eager(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
+    def eager(self, q: Tensor, k: Tensor, v: Tensor, tap: Tap, bias: Tensor | None = None) -> Tensor:
         weights = self.weights(tap("scores", self.scores(q, k), "B h T S"))
         return tap("weights", weights, "B h T S") @ v
 
@@ -86,14 +86,14 @@ class UnscaledAttention(_EagerAttention):
         return (q @ k.mT).masked_fill(_later(q, k, 1), -math.inf)
 
 
-class LatePositions(LearnedEmbedding):
+class LatePositions(Embedding):
     """Positions count from 1."""
 
     def forward(self, tokens: Tensor, tap: Tap, n_past: int) -> Tensor:
         return super().forward(tokens, tap, n_past + 1)
 
 
-class BackwardPositions(LearnedEmbedding):
+class BackwardPositions(Embedding):
     """Positions count from the end."""
 
     def forward(self, tokens: Tensor, tap: Tap, n_past: int) -> Tensor:
@@ -136,7 +136,7 @@ def with_blocks(kind: type[PreNormBlock]) -> Build:
     return build
 
 
-def with_embedding(kind: type[LearnedEmbedding]) -> Build:
+def with_embedding(kind: type[Embedding]) -> Build:
     """The model with another way to embed."""
 
     def build(spec: ModelSpec, draws: Draws) -> Transformer:

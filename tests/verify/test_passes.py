@@ -21,7 +21,7 @@ from tests.verify.broken import (
 )
 from tfinspect import tokenizer
 from tfinspect.model.tap import Tap
-from tfinspect.model.transformer import ACTIVATIONS, LayerNorm, LearnedEmbedding, Transformer
+from tfinspect.model.transformer import ACTIVATIONS, LayerNorm, Embedding, Transformer
 from tfinspect.presets import PRESETS
 from tfinspect.spec import ModelSpec
 from tfinspect.verify import passes
@@ -40,7 +40,7 @@ class NoNorm(LayerNorm):
         return x
 
 
-class ScaledEmbedding(LearnedEmbedding):
+class ScaledEmbedding(Embedding):
     """Token vectors times √d_model, as in the 2017 model."""
 
     def forward(self, tokens: Tensor, tap: Tap, n_past: int) -> Tensor:

@@ -69,7 +69,7 @@ def without_attention(spec: ModelSpec, draws: Draws) -> Transformer:
 class _Nothing(nn.Module):
     """In the place of attention: nothing is gathered."""
 
-    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST) -> Tensor:
+    def forward(self, x: Tensor, tap: Tap, past: Past = NO_PAST, bias: Tensor | None = None) -> Tensor:
         return torch.zeros_like(x)
 
 
