@@ -72,8 +72,7 @@ class MaskedHead(nn.Module):
         self.activation = ACTIVATIONS[GATES.get(spec.activation, spec.activation)]
         self.norm = norm(spec)
 
-    def forward(self, x: Tensor, tap: Tap) -> Tensor:
-        dims = "B 1 d_model" if x.shape[1] == 1 else "B T d_model"
+    def forward(self, x: Tensor, tap: Tap, dims: str) -> Tensor:
         x = tap("dense", self.dense(x), dims)
         return tap("norm", self.norm(tap("activated", self.activation(x), dims)), dims)
 

@@ -308,12 +308,13 @@ class Transformer(Stack):
         Shapes:  tokens [B, T], int64, 1 ≤ T and past positions + T ≤ n_ctx; there is no source to read.
         """
         x = hidden = self.hidden(tap("tokens", tokens, "B T"), tap, cache)
+        positions = "1" if last_only else "T"
         if last_only:
             x = x[:, -1:]
         if self.mlm is not None:
-            x = self.mlm(x, tap.within("mlm"))
+            x = self.mlm(x, tap.within("mlm"), f"B {positions} d_model")
         if self.head is not None:
-            x = tap("logits", self.head(x), "B 1 V" if last_only else "B T V")
+            x = tap("logits", self.head(x), f"B {positions} V")
         if self.pooler is not None:
             tap("pooled", self.pooler(hidden[:, 0]).tanh(), "B d_model")
         return x
