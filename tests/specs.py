@@ -51,7 +51,8 @@ def specs(draw: st.DrawFn, architectures: tuple[str, ...] = CHOICES["architectur
     d_head = draw(st.sampled_from((2, 4, 6) if even else (1, 2, 3, 5)))
     n_kv_heads, group = draw(st.sampled_from((1, 2, 3))), draw(st.sampled_from((1, 2, 3)))
     n_heads = n_kv_heads * group
-    d_model = n_heads * d_head if draw(st.booleans()) else draw(st.sampled_from((8, 14)))
+    d_attn = n_heads * d_head
+    d_model = d_attn if d_attn > 2 and draw(st.booleans()) else draw(st.sampled_from((8, 14)))
     primes = [p for p in PRIMES if p != d_model]
     sizes = draw(st.lists(st.sampled_from(primes), min_size=5, max_size=5, unique=True))
     vocab_size, n_ctx, d_ff, d_expert, _ = sizes

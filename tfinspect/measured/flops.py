@@ -121,6 +121,7 @@ ELEMENTWISE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("_softmax", "_safe_softmax"), "softmax"),
     **dict.fromkeys(("gelu", "relu", "silu"), "activation"),
     **dict.fromkeys(("add", "sub", "mul", "div", "neg", "pow", "sin", "cos", "exp", "sqrt", "rsqrt", "tanh"), "other"),
+    **dict.fromkeys(("sigmoid", "sub_"), "other"),
     **dict.fromkeys(("mean", "sum", "amax", "maximum", "minimum", "native_dropout"), "other"),
     # backward
     **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward", "_softmax_backward_data"), "other"),

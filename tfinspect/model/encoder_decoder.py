@@ -37,7 +37,9 @@ class CrossAttention(Attention):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec, causal=False, positions_enter=False)
 
-    def across(self, x: Tensor, memory: Tensor, tap: Tap) -> Tensor:
+    def forward(  # type: ignore[override]  # it reads two streams
+        self, x: Tensor, memory: Tensor, tap: Tap
+    ) -> Tensor:
         """[B, T, d_model] that gathered from memory [B, M, d_model]."""
         tap = Renamed(tap, {"S": "M"})
         q = tap("q", self.q_norm(self.split(self.q(x))), "B h T d_head")
@@ -66,7 +68,7 @@ class DecoderBlock(_ThreeParts):
     def forward(self, x: Tensor, memory: Tensor, tap: Tap, past: Past = NO_PAST, bias: Tensor | None = None) -> Tensor:
         summed = tap("resid_self", x + self.dropout(self.attn(x, tap.within("attn"), past, bias)), "B T d_model")
         u = tap("norm1", self.norm1(summed), "B T d_model")
-        summed = tap("resid_cross", u + self.dropout(self.cross.across(u, memory, tap.within("cross"))), "B T d_model")
+        summed = tap("resid_cross", u + self.dropout(self.cross(u, memory, tap.within("cross"))), "B T d_model")
         w = tap("norm2", self.norm2(summed), "B T d_model")
         summed = tap("resid_out", w + self.dropout(self.mlp(w, tap.within("mlp"))), "B T d_model")
         return tap("norm3", self.norm3(summed), "B T d_model")
@@ -79,7 +81,7 @@ class PreNormDecoderBlock(_ThreeParts):
         normed = tap("norm1", self.norm1(x), "B T d_model")
         u = tap("resid_self", x + self.dropout(self.attn(normed, tap.within("attn"), past, bias)), "B T d_model")
         normed = tap("norm2", self.norm2(u), "B T d_model")
-        gathered = self.dropout(self.cross.across(normed, memory, tap.within("cross")))
+        gathered = self.dropout(self.cross(normed, memory, tap.within("cross")))
         w = tap("resid_cross", u + gathered, "B T d_model")
         normed = tap("norm3", self.norm3(w), "B T d_model")
         return tap("resid_out", w + self.dropout(self.mlp(normed, tap.within("mlp"))), "B T d_model")

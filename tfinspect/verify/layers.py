@@ -78,8 +78,8 @@ def _mask(future: float) -> str:
 def _source_of_keys(cross: CrossAttention, x: Tensor, memory: Tensor) -> tuple[Figure, ...]:
     """Where cross-attention has its keys and values from, and whether it masks any."""
     here, there = Kept(), Kept()
-    cross.across(x, memory, here)
-    cross.across(x + 1, memory, there)
+    cross(x, memory, here)
+    cross(x + 1, memory, there)
     from_decoder = largest(here[name] - there[name] for name in ("k", "v"))
     return (
         Figure("change of its keys and values with the decoder's rows", from_decoder, 0.0, detail=True),
