@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tests.specs import specs
 from tfinspect import reference
+from tfinspect.closed_form.shapes import expected
 from tfinspect.dims import bind, sizes
 from tfinspect.errors import InputError
 from tfinspect.model.build import build
@@ -139,10 +140,16 @@ def batches(draw: st.DrawFn) -> tuple[ModelSpec, Any, Any, int]:
 
 @given(batches())
 @settings(max_examples=240)
-def test_every_named_tensor_is_the_same_in_float64(batch: tuple[ModelSpec, Any, Any, int]) -> None:
+def test_every_named_tensor_is_the_same_in_float64_and_is_what_the_spec_implies(
+    batch: tuple[ModelSpec, Any, Any, int],
+) -> None:
     spec, tokens, source, seed = batch
     made = case(spec, tokens, source, seed=seed)
     by_numpy = made.in_numpy()
+    n_source = 0 if source is None else source.shape[1]
+    bound = bind(spec, *tokens.shape, n_source=n_source)
+    plan = [(e.name, sizes(e.dims, bound)) for e in expected(spec, *tokens.shape, source_len=n_source)]
+    assert [(name, tensor.shape) for name, tensor in by_numpy.items()] == plan
     assert {str(tensor.dtype) for name, tensor in by_numpy.items() if not name.endswith("tokens")} == {"float64"}
     assert {name: d for name, d in distances(made, by_numpy).items() if not d <= IN_FLOAT64} == {}
 
