@@ -71,6 +71,34 @@ def test_a_175b_shape_is_traced_without_memory(tfinspect: Program) -> None:
     assert {a["verdict"] for a in document["agreements"]} == {"agree"}
 
 
+def test_a_llama_of_405b_parameters_is_traced_without_memory(tfinspect: Program) -> None:
+    # Grattafiori et al. 2024, table 3: 126 layers, d 16,384, 128 heads, 8 key heads, d_ff 53,248; vocabulary 128,256.
+    llama = ("--d", "16384", "--layers", "126", "--heads", "128", "--kv-heads", "8", "--d-ff", "53248")
+    style = ("--norm", "rmsnorm", "--activation", "swiglu", "--positions", "rope", "--untied", "--no-bias")
+    ended = tfinspect("trace", "hi", "--meta", "--vocab", "128256", "--ctx", "8192", *llama, *style)
+    words = " ".join(ended.out.split())
+    assert ended.code == 0
+    assert max(map(cell_len, ended.out.splitlines())) <= 80
+    # one token through every weight but the look-up's, and 126·2·16,384 for its two products with itself
+    assert f"total {405_853_388_800 - 128_256 * 16_384 - 253 * 16_384 + 126 * 2 * 16_384:,}" in words
+    assert "agree parameters: closed form 405,853,388,800 = measured 405,853,388,800" in words
+    assert "may split it differently" in words
+
+
+def test_a_source_is_read_beside_the_text(tfinspect: Program) -> None:
+    model = ("--preset", "tiny-568", "--architecture", "encoder_decoder", "--vocab", "50257")
+    ended = tfinspect("trace", "hello world", "--source", "hello, you", "--json", *model)
+    document = json.loads(ended.out)
+    assert ended.code == 0
+    assert (document["seq_len"], document["source_len"], document["source_given"]) == (2, 3, True)
+    assert document["sources"] == [{"text": "hello, you", "ids": [31373, 11, 345], "n_padding": 0}]
+    assert {t["stack"] for t in document["tensors"]} == {"encoder", "decoder"}
+    assert {a["verdict"] for a in document["agreements"]} == {"agree"}
+    ended = tfinspect("trace", "--ids", "1,2", "--source-ids", "3,4,5", *model)
+    assert (ended.code, ended.err) == (0, "")
+    assert "Source: what the encoder reads" in ended.out
+
+
 def test_standard_input_is_a_text(tfinspect: Program) -> None:
     ended = tfinspect("trace", "--preset", "tiny-568", "--vocab", "50257", "--meta", "--json", stdin=b"hello world")
     assert json.loads(ended.out)["texts"] == [{"text": "hello world", "ids": [31373, 995], "n_padding": 0}]
@@ -98,6 +126,9 @@ def test_texts_of_unequal_length_are_padded_when_asked(tfinspect: Program) -> No
         (("hi", "--blocks", "12"), "no block 12"),
         (("hi", "--meta", "--stats"), "--meta holds no values"),
         (("hi", "--file", "no-such-file"), "no-such-file"),
+        (("hi", "--source", "hi"), "a source (--source) is for an encoder–decoder"),
+        (("hi", "--vocab", "32000"), "32,000 of its own"),
+        (("hi", "--architecture", "encoder", "--last"), "an encoder predicts no next token"),
         (("hi", "--d", "770"), "770"),
         (("hi", "--d", str(10**30)), "largest size"),
         (("hi", "--preset", "gpt5"), "unknown preset 'gpt5'"),

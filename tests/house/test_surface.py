@@ -29,7 +29,7 @@ SURFACE = {
     "tokenize": {"--file", "--merges", "--allow-special", "--decode", "--ids", "--limit", "--json"},
     "trace": {
         "--file", "--ids", "--pad", "--allow-special", "--blocks", "--stats", "--ops", "--last", "--meta", "--seed",
-        "--json", *CHECK, *MODEL,
+        "--source", "--source-ids", "--json", *CHECK, *MODEL,
     },
     "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
     "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--every-mode", "--json", *CHECK, *MODEL},

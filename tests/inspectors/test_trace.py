@@ -11,6 +11,7 @@ from tfinspect.errors import InputError
 from tfinspect.inspectors.trace import blocks_named, trace
 from tfinspect.presets import PRESETS
 from tfinspect.results.trace import TensorRow, Trace
+from tfinspect.spec import ModelSpec
 
 GPT2 = PRESETS["gpt2"].spec
 TINY = PRESETS["tiny-568"].spec
@@ -110,8 +111,23 @@ def test_a_preset_and_a_single_text_are_models_and_batches_too() -> None:
 
 def test_a_text_is_no_input_of_a_model_with_a_vocabulary_of_its_own() -> None:
     with pytest.raises(InputError, match="40,478 of its own") as caught:
-        trace(PRESETS["gpt1"].spec, "hello", meta=True)
+        trace(PRESETS["gpt1"].spec, "hello")
     assert "--ids" in caught.value.hint
+    assert "--meta" in caught.value.hint
+
+
+def test_without_values_a_text_is_so_many_tokens_whatever_the_vocabulary() -> None:
+    report = trace(PRESETS["gpt1"].spec, "Hello, world!", meta=True)
+    assert of(report, "tokens").sizes == (1, 4)
+    assert {a.verdict for a in report.agreements} == {"agree"}
+    (note,) = report.tables()[0].notes
+    assert note.startswith("Split by GPT-2's tokenizer into 4 tokens; the model's own tokenizer may split it differ")
+    assert "ids" not in {column.key for column in report.tables()[0].columns}  # they are another vocabulary's
+    assert report.to_dict()["tokenizer_note"] == note
+    assert trace(GPT2, "Hello, world!", meta=True).tokenizer_note == ""
+    assert trace(PRESETS["gpt1"].spec, ids=[[40_477]], meta=True).tokenizer_note == ""
+    with pytest.raises(InputError, match="id 40478 at position 0"):  # ids that were given are the model's own
+        trace(PRESETS["gpt1"].spec, ids=[[40_478]], meta=True)
 
 
 def test_without_the_check_nothing_is_compared() -> None:
@@ -243,3 +259,128 @@ def test_more_blocks_than_anybody_would_watch_are_refused_before_they_are_planne
     for meta in (True, False):
         with pytest.raises(InputError, match="a run of 2,147,483,647 blocks is too long, and the most is 5,000"):
             trace(GPT2.replace(n_layers=2**31 - 1), ["hi"], meta=meta)
+
+
+SEQ2SEQ = TINY.replace(architecture="encoder_decoder", n_encoder_layers=3, placement="post", final_norm=False)
+
+
+def test_an_encoder_decoder_runs_its_encoder_first_and_asks_it_from_each_block() -> None:
+    # Vaswani et al. 2017, figure 1; chapter A, 8.2: 2 parts in an encoder layer, 3 in a decoder layer.
+    report = trace(SEQ2SEQ, ids=[[1, 2, 3]], source_ids=[[4, 5, 6, 7, 8]], blocks="all", last=True)
+    names = [row.name for row in report.tensors]
+    assert names[0] == "source.tokens"
+    assert names.index("encoder.blocks.2.norm2") + 1 == names.index("tokens")
+    assert [(row.label, row.sizes) for row in report.tensors if row.name.startswith("decoder.blocks.1.cross")] == [
+        ("cross_q", (1, 2, 3, 2)),
+        ("cross_k", (1, 2, 5, 2)),
+        ("cross_v", (1, 2, 5, 2)),
+        ("cross_scores", (1, 2, 3, 5)),
+        ("cross_weights", (1, 2, 3, 5)),
+        ("cross_heads", (1, 2, 3, 2)),
+        ("cross_concat", (1, 3, 4)),
+        ("cross_out", (1, 3, 4)),
+    ]
+    assert [n.rpartition(".")[2] for n in names if n.startswith("decoder.blocks.0") and ("norm" in n or "resid" in n)] \
+        == ["resid_self", "norm1", "resid_cross", "norm2", "resid_out", "norm3"]  # fmt: skip
+    assert [row.block for row in report.tensors if row.label == "resid_out"] == [0, 1, 2, 0, 1]
+    assert {a.verdict for a in report.agreements} == {"agree"}
+    assert len(report.candidates) == 1
+
+
+def test_without_a_source_the_encoder_reads_the_same_and_the_report_says_so() -> None:
+    report = trace(SEQ2SEQ, ids=[[1, 2, 3], [4, 5]], pad=True)
+    assert report.sources == report.texts
+    assert of(report, "source.tokens").sizes == (2, 3)
+    source, text = report.tables()[:2]
+    assert "No source is given" in source.notes[0]
+    assert "each position sees it" in source.notes[1]  # there is no mask over the source's padding
+    assert "no position of a text sees its padding" in text.notes[0]
+    assert report.to_dict()["source_given"] is False
+    assert report.to_dict()["source_len"] == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "words"),
+    [
+        (TINY, {"source_ids": [[1]]}, "for an encoder–decoder"),
+        (SEQ2SEQ, {"source_ids": [[1], [2]]}, "2 sources were given for 1 rows"),
+        (SEQ2SEQ, {"source_ids": [[10]]}, "id 10 at position 0"),
+        (SEQ2SEQ, {"source_ids": [[1] * 9]}, "the source has 9 tokens and the model's context is 8"),
+        (SEQ2SEQ, {"source_ids": [[]]}, "nothing for the encoder to read"),
+        (SEQ2SEQ, {"source": ["a"]}, "10 of its own"),
+        (SEQ2SEQ, {"source": ["a"], "source_ids": [[1]]}, "both"),
+        (TINY.replace(architecture="encoder"), {"last": True}, "an encoder predicts no next token"),
+        (TINY.replace(head="none"), {"last": True}, "a model without a head predicts no next token"),
+        (TINY.replace(n_layers=201, n_experts=100, n_experts_per_token=1), {}, "20,100 experts"),
+    ],
+)
+def test_what_a_model_of_another_kind_cannot_do_is_said(spec: ModelSpec, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        trace(spec, ids=[[1, 2]], **given)
+    assert words in caught.value.message
+    assert caught.value.hint or "id 10" in words
+
+
+def test_an_encoder_gathers_from_all_positions_and_ends_where_its_head_does() -> None:
+    # Devlin et al. 2019: token types, a norm after the embedding sum, a pooler on the first position, an MLM head.
+    bert = TINY.replace(
+        architecture="encoder", placement="post", final_norm=False, embed_norm=True, n_token_types=2, head="mlm",
+        pooler=True,
+    )  # fmt: skip
+    report = trace(bert, ids=[[1, 2, 3]])
+    names = [row.name for row in report.tensors if row.block is None]
+    assert names == [
+        "tokens", "embed.tokens", "embed.positions", "embed.types", "embed.sum", "embed.norm",
+        "mlm.dense", "mlm.activated", "mlm.norm", "logits", "pooled",
+    ]  # fmt: skip
+    assert of(report, "pooled").sizes == (1, 4)
+    assert of(report, "pooled").params == 4 * 4 + 4
+    assert of(report, "blocks.0.attn.scores").equation == "Q·Kᵀ/√d_head"
+    headings = [str(row.cells["name"]) for row in report.tables()[1].rows if row.role == "group"]
+    assert "Step 4: attention: each position gathers from all positions (block 0)" in headings
+    assert not any("before it" in heading for heading in headings)
+    bare = trace(bert.replace(head="none", pooler=False), ids=[[1, 2, 3]])
+    assert bare.tensors[-1].name == "blocks.1.norm2"
+
+
+def test_each_kind_of_block_shows_its_first() -> None:
+    def shown(spec: ModelSpec) -> tuple[int, ...]:
+        return trace(spec, ids=[[1, 2]], meta=True, check=False).shown_blocks
+
+    deep = TINY.replace(n_layers=6)
+    assert shown(deep) == (0,)
+    assert shown(deep.replace(window=2, global_every=3)) == (0, 2)
+    experts = deep.replace(n_experts=4, n_experts_per_token=2, n_dense_layers=1)
+    assert shown(experts) == (0, 1)
+    assert shown(experts.replace(window=2, global_every=3)) == (0, 1, 2)
+    assert shown(SEQ2SEQ) == (0,)
+    assert trace(SEQ2SEQ, ids=[[1]], blocks="2", meta=True, check=False).shown_blocks == (2,)  # of the encoder alone
+    with pytest.raises(InputError, match="no block 3"):
+        trace(SEQ2SEQ, ids=[[1]], blocks="3", meta=True)
+
+
+def test_blocks_of_two_kinds_fold_into_one_row() -> None:
+    spec = TINY.replace(n_layers=4, n_experts=4, n_experts_per_token=2, n_dense_layers=2, activation="swiglu")
+    table = trace(spec, ids=[[1, 2]], blocks="none", meta=True, check=False).tables()[1]
+    (fold,) = [row.cells["name"] for row in table.rows if row.role == "group" and "folded" in str(row.cells["name"])]
+    assert fold == "Steps 4 to 6, folded (blocks 0 to 3, 16 tensors each)"
+    table = trace(spec.replace(activation="relu"), ids=[[1, 2]], blocks="none", meta=True, check=False).tables()[1]
+    assert any("15 to 16 tensors each" in str(row.cells["name"]) for row in table.rows)
+
+
+def test_mixtral_says_total_and_active_parameters() -> None:
+    # Jiang et al. 2024, table 1 and section 2.1: "47B parameters, but only uses 13B active parameters"; to the last
+    # unit, the released configuration (mistralai/Mixtral-8x7B-v0.1) without biases.
+    mixtral = ModelSpec(
+        vocab_size=32_000, n_ctx=32_768, d_model=4_096, n_layers=32, n_heads=32, n_kv_heads=8, d_ff=14_336,
+        norm="rmsnorm", activation="swiglu", positions="rope", rope_base=1e6, n_experts=8, n_experts_per_token=2,
+        tied_head=False, bias=False,
+    )  # fmt: skip
+    report = trace(mixtral, "Hello, world!", meta=True)
+    assert report.params == 46_702_792_704
+    assert report.active_params == 12_879_925_248
+    assert any("46,702,792,704" in n and "12,879,925,248" in n for n in report.tables()[1].notes)
+    assert report.to_dict()["active_params"] == 12_879_925_248
+    assert {a.verdict for a in report.agreements} == {"agree"}
+    assert of(report, "blocks.31.mlp.experts").multiplications == 4 * 2 * 3 * 4_096 * 14_336
+    assert trace(GPT2, "hi", meta=True).active_params is None

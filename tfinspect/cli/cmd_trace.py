@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tfinspect.cli.options import Check, Json, Seed, model_flags
-from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, rows_given
+from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, ids_given, rows_given
 
 if TYPE_CHECKING:
     from tfinspect.sources.resolve import Source
@@ -21,6 +22,17 @@ def trace(
     texts: Texts = None,
     files: Files = None,
     ids: Ids = None,
+    source_texts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source",
+            metavar="TEXT",
+            help="What the encoder of an encoder–decoder reads; by default the same. Repeat for more rows.",
+        ),
+    ] = None,
+    source_ids: Annotated[
+        list[str] | None, typer.Option("--source-ids", metavar="IDS", help="Token ids in place of a source.")
+    ] = None,
     pad: Pad = False,
     allow_special: Special = False,
     blocks: Annotated[
@@ -50,6 +62,7 @@ def trace(
       tfinspect trace "蒔絵師が硯箱を"
       tfinspect trace "Hello, world!" --blocks none --last
       tfinspect trace --ids 3,1,4,1,5,9 --preset tiny-568 --stats
+      tfinspect trace "Hello, world!" --meta --d 16384 --layers 126 --heads 128 --kv-heads 8
     """
     from tfinspect.inspectors import trace as inspector
     from tfinspect.render.output import Output
@@ -62,6 +75,8 @@ def trace(
             source,
             given,
             ids=rows,
+            source=[os.fsencode(text) for text in source_texts or ()],
+            source_ids=[ids_given([os.fsencode(row)]) for row in source_ids or ()],
             pad=pad,
             seed=seed,
             blocks=blocks,

@@ -15,8 +15,8 @@ from tfinspect.presets import Preset
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.attention import AttendedText, Attention, Dtype, Matrix
 from tfinspect.results.subject import Described, Subject
+from tfinspect.results.texts import Text
 from tfinspect.results.tokens import Token
-from tfinspect.results.trace import Text
 from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:

@@ -3,31 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from tfinspect import tokenizer
 from tfinspect.errors import InputError
-from tfinspect.results.trace import Text
+from tfinspect.results.texts import Text
 from tfinspect.spec import ModelSpec
 
-__all__ = ["padded", "rows", "seq_len"]
+__all__ = ["Texts", "padded", "require_decoder", "rows", "seq_len"]
+
+Texts: TypeAlias = "Sequence[str | bytes] | str | bytes"
 
 #: Most blocks that are run one by one; all are alike. DeepNet (Wang et al. 2022) has 1,000.
 MOST_BLOCKS: Final = 5_000
+#: Most experts of all blocks together. Qwen3-235B-A22B has 12,032.
+MOST_EXPERTS: Final = 20_000
+
+
+def require_decoder(spec: ModelSpec, does: str) -> None:
+    """Nothing for a causal decoder with a head; `does` is what the command does with one: "predicts the next token".
+
+    Raises:  InputError that says what the model is instead.
+    """
+    if spec.architecture == "encoder_decoder":
+        raise InputError(f"an encoder–decoder reads a source besides, and {does}", "tfinspect trace runs it, --source")
+    if spec.architecture == "encoder":
+        raise InputError(f"an encoder predicts no next token, and {does}", "choose a decoder; tfinspect trace runs all")
+    if spec.head == "none":
+        raise InputError(f"a model without a head has no logits, and {does}", "leave out --head-kind none")
 
 
 def rows(
-    spec: ModelSpec, texts: Sequence[str | bytes] | str | bytes, ids: Sequence[Sequence[int]], allow_special: bool
+    spec: ModelSpec,
+    texts: Texts,
+    ids: Sequence[Sequence[int]],
+    allow_special: bool,
+    *,
+    meta: bool | None = None,
 ) -> tuple[Text, ...]:
     """The rows of a batch, with their token ids; one text alone is a batch of one.
+
+    On the meta device ids hold no values, so that a text stands for so many tokens whatever the vocabulary; None means
+    that a run is never there.
 
     Raises:  InputError where both texts and ids were given, texts for a model whose vocabulary cannot be GPT-2's, or
              more blocks than are run one by one.
     """
-    if spec.n_layers > MOST_BLOCKS:
+    n_blocks, n_experts = spec.n_layers + spec.n_encoder_layers, spec.n_layers * spec.n_experts
+    if n_blocks > MOST_BLOCKS:
         raise InputError(
-            f"a run of {spec.n_layers:,} blocks is too long, and the most is {MOST_BLOCKS:,}",
+            f"a run of {n_blocks:,} blocks is too long, and the most is {MOST_BLOCKS:,}",
             "give fewer --layers; all blocks are alike",
+        )
+    if n_experts > MOST_EXPERTS:
+        raise InputError(
+            f"a run of {n_experts:,} experts is too long, and the most is {MOST_EXPERTS:,}",
+            "give fewer --layers or --experts; all are alike",
         )
     try:
         texts, ids = [texts] if isinstance(texts, str | bytes) else list(texts), list(ids)
@@ -35,11 +66,12 @@ def rows(
         raise InputError("texts and ids come in sequences", "for example ids=[[15496, 11, 995]]") from None
     if texts and ids:
         raise InputError("both texts and token ids were given", "give one of the two")
-    if texts and spec.vocab_size < tokenizer.VOCAB_SIZE:
+    if texts and spec.vocab_size < tokenizer.VOCAB_SIZE and not meta:
+        without = "" if meta is None else ", or --meta, for which a text is so many tokens"
         raise InputError(
             f"texts become ids of GPT-2's vocabulary, {tokenizer.VOCAB_SIZE:,} entries, and this model has "
             f"{spec.vocab_size:,} of its own",
-            f"give ids from 0 to {spec.vocab_size - 1} with --ids",
+            f"give ids from 0 to {spec.vocab_size - 1} with --ids{without}",
         )
     given = []
     for text in texts:
@@ -59,17 +91,20 @@ def seq_len(
     pad: bool = False,
     nothing: str = "nothing to trace (0 tokens)",
     unequal: str = "--pad fills the shorter ones up",
+    what: str = "text",
+    looked_up: bool = True,
 ) -> int:
     """T, the length of the longest row, after everything that can be wrong with the rows has been looked for.
 
-    `nothing` is the complaint about no token at all, `unequal` the hint where rows of unequal length are not padded.
+    `nothing` is the complaint about no token at all, `unequal` the hint where rows of unequal length are not padded,
+    `what` the name of a row. Ids that are not looked up may be another vocabulary's.
 
     Raises:  InputError for no tokens, an id outside the vocabulary, more tokens than n_ctx, or unequal lengths
              without pad.
     """
     if not rows or not any(row.ids for row in rows):
-        raise InputError(nothing, "give a text of at least one token")
-    for row in rows:
+        raise InputError(nothing, f"give a {what} of at least one token")
+    for row in rows if looked_up else ():
         for position, token_id in enumerate(row.ids):
             if isinstance(token_id, bool) or not isinstance(token_id, int):
                 raise InputError(f"id {token_id!r} at position {position} is not an integer")
@@ -81,17 +116,17 @@ def seq_len(
     lengths = [len(row.ids) for row in rows]
     if max(lengths) > spec.n_ctx:
         raise InputError(
-            f"the text has {max(lengths):,} tokens and the model's context is {spec.n_ctx:,}",
+            f"the {what} has {max(lengths):,} tokens and the model's context is {spec.n_ctx:,}",
             f"shorten it, or give --ctx {max(lengths)}",
         )
     if len(set(lengths)) > 1 and not pad:
         raise InputError(
-            f"the texts have {', '.join(map(str, lengths[:8]))}{', ...' if len(lengths) > 8 else ''} tokens, "
+            f"the {what}s have {', '.join(map(str, lengths[:8]))}{', ...' if len(lengths) > 8 else ''} tokens, "
             "and a batch needs one length",
             unequal,
         )
     if min(lengths) == 0:
-        raise InputError("one of the texts has 0 tokens, so there is nothing to predict from", "leave it out")
+        raise InputError(f"one of the {what}s has 0 tokens, so there is nothing to predict from", "leave it out")
     return max(lengths)
 
 

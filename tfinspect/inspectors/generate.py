@@ -15,7 +15,7 @@ from tfinspect.presets import Preset
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.generation import Candidate, Choice, Continuation, Generation, Sampling, Step
 from tfinspect.results.subject import Described, Subject
-from tfinspect.results.trace import Text
+from tfinspect.results.texts import Text
 from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from tfinspect.inspectors import batch
 from tfinspect.presets import Preset
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Described, Subject
-from tfinspect.results.trace import Candidate, Op, TensorRow, Trace
+from tfinspect.results.texts import Text
+from tfinspect.results.trace import Candidate, Op, Stage, TensorRow, Trace
 from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ TOP: Final = 5
 
 def trace(
     model: ModelSpec | Preset | Described,
-    texts: Sequence[str | bytes] | str | bytes = (),
+    texts: batch.Texts = (),
     *,
     ids: Sequence[Sequence[int]] = (),
+    source: batch.Texts = (),
+    source_ids: Sequence[Sequence[int]] = (),
     pad: bool = False,
     seed: int = 0,
     blocks: str = "",
@@ -46,64 +49,124 @@ def trace(
 ) -> Trace:
     """Every named tensor of a forward pass over some texts, or over rows of token ids.
 
-    The pass is real: seeded GPT-2 initialisation on the CPU, or, with meta, no values and no memory. Tables show the
-    blocks named ("all", "none", "0,5,11", "0-3"; by default the first) and fold the others; the result holds every
-    block. With check, each operation is watched, and the multiplications of the pass are counted.
+    The pass is real: seeded GPT-2 initialisation on the CPU, or, with meta, no values and no memory; there a text
+    stands for so many tokens, whatever the model's vocabulary. An encoder–decoder reads a source, in texts or ids,
+    besides: by default what the decoder reads. Tables show the blocks named ("all", "none", "0,5,11", "0-3"; by default
+    the first of each kind) and fold the others; the result holds every block. With check, each operation is watched,
+    and the multiplications of the pass are counted.
 
     Raises:  InputError for no text, no tokens, an id outside the vocabulary, more tokens than n_ctx, unequal lengths
-             without pad, statistics or a last step without values, or too little memory.
+             without pad, a source for a model that reads none, statistics or a last step without values, a last step
+             without next token, or too little memory.
     Agrees:  closed_form.shapes.expected: shapes and bytes tensor by tensor, parameters, multiplications.
     """
     subject = Subject.of(model)
     spec = subject.spec
-    rows = batch.rows(spec, texts, ids, allow_special)
-    seq_len = batch.seq_len(spec, rows, pad=pad)
-    shown = blocks_named(blocks, spec.n_layers)
-    if meta and (stats or last):
-        raise InputError(
-            f"--meta holds no values, and --{'stats' if stats else 'last'} needs them", "leave one of the two out"
+    _require_possible(spec, stats=stats, last=last, meta=meta)
+    rows = batch.rows(spec, texts, ids, allow_special, meta=meta)
+    by_text = any(row.text is not None for row in rows)
+    seq_len = batch.seq_len(spec, rows, pad=pad, looked_up=not (meta and by_text))
+    sources, source_given = _sources(spec, rows, source, source_ids, allow_special, meta)
+    source_len = 0
+    if sources:
+        source_by_text = any(row.text is not None for row in sources)
+        source_len = batch.seq_len(
+            spec,
+            sources,
+            pad=pad,
+            nothing="nothing for the encoder to read (0 tokens)",
+            what="source",
+            looked_up=not (meta and source_by_text),
         )
-    padded = batch.padded(spec, rows, seq_len)
+        by_text = by_text or source_by_text
+    shown = blocks_named(blocks, max(spec.n_layers, spec.n_encoder_layers), firsts=_firsts(spec))
 
     from tfinspect.measured import shapes as measured
 
-    plan = expected(spec, len(rows), seq_len, last=last)
-    folded = {e.name for e in plan if (block := _block(e.name)) is not None and block not in shown}
+    plan = expected(spec, len(rows), seq_len, source_len=source_len, last=last)
+    folded = {e.name for e in plan if (block := _place(spec, e.name)[1]) is not None and block not in shown}
     wants_stats: Callable[[str], bool] = (lambda name: name not in folded and not _holds_ids(name)) if stats else _never
     ran = measured.trace(
         spec,
-        padded,
+        batch.padded(spec, rows, seq_len),
         lengths=[len(row.ids) for row in rows],
         seed=seed,
+        source=batch.padded(spec, sources, source_len),
         meta=meta,
         ops=ops or check,
         stats=wants_stats,
         top=TOP if last else 0,
     )
     by_name = {e.name: e for e in plan}
-    unplanned = Expected("", 0, "not in the plan", "")
+    unplanned = Expected("", 0, "not in the plan", "", heading="not in the plan")
     report = Trace(
         subject=subject,
         texts=rows,
         seq_len=seq_len,
         device="meta" if meta else "cpu",
         seed=seed,
-        tensors=tuple(_row(by_name.get(seen.name, unplanned), seen, ops) for seen in ran.tensors),
+        tensors=tuple(_row(spec, by_name.get(seen.name, unplanned), seen, ops) for seen in ran.tensors),
         shown_blocks=shown,
         candidates=tuple(tuple(_named(c) for c in row) for row in ran.candidates),
+        sources=sources,
+        source_len=source_len,
+        source_given=source_given,
+        tokenizer_note=_tokenizer_note(spec, (*rows, *(sources if source_given else ())), meta) if by_text else "",
     )
     return dataclasses.replace(report, agreements=_agreements(report, plan, ran)) if check else report
 
 
-def blocks_named(blocks: str, n_layers: int) -> tuple[int, ...]:
-    """The blocks that "all", "none", "0,5,11" or "0-3" names; the first for an empty string.
+def _require_possible(spec: ModelSpec, *, stats: bool, last: bool, meta: bool) -> None:
+    if meta and (stats or last):
+        raise InputError(
+            f"--meta holds no values, and --{'stats' if stats else 'last'} needs them", "leave one of the two out"
+        )
+    if last and (spec.architecture == "encoder" or spec.head == "none"):
+        which = "an encoder" if spec.architecture == "encoder" else "a model without a head"
+        raise InputError(f"{which} predicts no next token, and --last shows one", "leave out --last")
+
+
+def _sources(
+    spec: ModelSpec, rows: tuple[Text, ...], texts: batch.Texts, ids: Sequence[Sequence[int]], special: bool, meta: bool
+) -> tuple[tuple[Text, ...], bool]:
+    """What the encoder reads, as many rows as the decoder's, and whether it was given."""
+    given = batch.rows(spec, texts, ids, special, meta=meta)
+    if spec.architecture != "encoder_decoder":
+        if given:
+            raise InputError("a source (--source) is for an encoder–decoder", "leave it out, or choose such a model")
+        return (), False
+    if given and len(given) != len(rows):
+        raise InputError(f"{len(given):,} sources were given for {len(rows):,} rows", "give one for each row")
+    return given or rows, bool(given)
+
+
+def _tokenizer_note(spec: ModelSpec, rows: Sequence[Text], meta: bool) -> str:
+    """What to know of texts that GPT-2's tokenizer split for a model with a tokenizer of its own."""
+    if spec.vocab_size == tokenizer.VOCAB_SIZE:
+        return ""
+    n_tokens = sum(len(row.ids) for row in rows if row.text is not None)
+    many = f"{n_tokens:,} token{'s' * (n_tokens != 1)}"
+    only = "" if not meta else " Only their number enters here."
+    return f"Split by GPT-2's tokenizer into {many}; the model's own tokenizer may split it differently.{only}"
+
+
+def _firsts(spec: ModelSpec) -> tuple[int, ...]:
+    """The first block of each kind: with experts or without, with a window or without."""
+    kinds: dict[tuple[bool, int], int] = {}
+    for layer in range(spec.n_layers):
+        kinds.setdefault((spec.has_experts(layer), spec.window_of(layer)), layer)
+    return tuple(sorted(kinds.values()))
+
+
+def blocks_named(blocks: str, n_layers: int, *, firsts: tuple[int, ...] = (0,)) -> tuple[int, ...]:
+    """The blocks that "all", "none", "0,5,11" or "0-3" names; the first ones for an empty string.
 
     Raises:  InputError for anything else, and for a block that the model does not have.
     """
     if not isinstance(blocks, str):
         raise InputError(f"the blocks to show are words, not {blocks!r}", 'give "all", "none", or such as "0,5,11"')
     if blocks in ("", "all", "none"):
-        return tuple(range({"": 1, "all": n_layers, "none": 0}[blocks]))
+        return {"": firsts, "all": tuple(range(n_layers)), "none": ()}[blocks]
     parts = [re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip()) for part in blocks.split(",")]
     if not all(parts):
         raise InputError(f"--blocks {blocks!r} names no blocks", "give all, none, or numbers such as 0,5,11 or 0-3")
@@ -118,12 +181,15 @@ def blocks_named(blocks: str, n_layers: int) -> tuple[int, ...]:
     return tuple(sorted({block for first, last in ends for block in range(first, last + 1)}))
 
 
-def _row(plan: Expected, seen: Observed, with_ops: bool) -> TensorRow:
+def _row(spec: ModelSpec, plan: Expected, seen: Observed, with_ops: bool) -> TensorRow:
+    stack, block = _place(spec, seen.name)
     ops = tuple(Op(call.operator, call.shape, call.flops // 2) for call in seen.calls) if with_ops else ()
     return TensorRow(
         name=seen.name,
         step=plan.step,
-        block=_block(seen.name),
+        heading=plan.heading,
+        stack=stack,
+        block=block,
         equation=plan.equation,
         dims=seen.dims,
         sizes=seen.shape,
@@ -137,7 +203,7 @@ def _row(plan: Expected, seen: Observed, with_ops: bool) -> TensorRow:
 
 
 def _agreements(report: Trace, plan: Sequence[Expected], ran: Traced) -> tuple[Agreement, ...]:
-    bound = bind(report.subject.spec, report.batch, report.seq_len)
+    bound = bind(report.subject.spec, report.batch, report.seq_len, n_source=report.source_len)
     in_place = sum(
         (e.name, e.dims, sizes(e.dims, bound)) == (seen.name, seen.dims, seen.shape)
         for e, seen in zip(plan, ran.tensors, strict=False)
@@ -174,13 +240,18 @@ def _named(candidate: Candidate) -> Candidate:
     return dataclasses.replace(candidate, text=text)
 
 
-def _block(name: str) -> int | None:
+def _place(spec: ModelSpec, name: str) -> tuple[Stage, int | None]:
+    """The stack that a tensor is in, and its block."""
     parts = name.split(".")
-    return int(parts[1]) if parts[0] == "blocks" else None
+    stack: Stage = ""
+    if spec.architecture == "encoder_decoder":
+        stack = "encoder" if parts[0] in ("source", "encoder") else "decoder"
+        parts = parts[1:] if parts[0] in ("encoder", "decoder") else parts
+    return stack, int(parts[1]) if parts[0] == "blocks" else None
 
 
 def _holds_ids(name: str) -> bool:
-    return name in ("tokens", "next.ids")
+    return name in ("tokens", "source.tokens", "next.ids")
 
 
 def _never(name: str) -> bool:

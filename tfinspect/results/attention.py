@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Shades, Table
+from tfinspect.results.texts import Text
 from tfinspect.results.tokens import CharPart, Token
-from tfinspect.results.trace import Text
 
 __all__ = ["AttendedText", "Attention", "Dtype", "Matrix"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, Literal
 
@@ -15,10 +16,14 @@ from tfinspect.dims import brackets
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Given, Row, Table
+from tfinspect.results.texts import Text, one_line, text_table
 
-__all__ = ["STEPS", "Candidate", "Op", "Stats", "TensorRow", "Text", "Trace", "one_line"]
+__all__ = ["STEPS", "Candidate", "Op", "Stage", "Stats", "TensorRow", "Trace"]
 
-#: The textbook's eight steps.
+Stage = Literal["", "encoder", "decoder"]
+"""One of the two stacks of an encoder–decoder; empty in a model of one."""
+
+#: The textbook's eight steps, as a causal decoder takes them.
 STEPS: Final[Mapping[int, str]] = {
     1: "text becomes token ids",
     2: "each id picks a row of the token table",
@@ -45,17 +50,17 @@ _SHORT: Final[Mapping[str, str]] = {
 _LABELS: Final[Mapping[str, str]] = {
     "embed.tokens": "tok_emb",
     "embed.positions": "pos_emb",
+    "embed.types": "type_emb",
     "embed.sum": "emb_sum",
+    "embed.norm": "emb_norm",
     "attn.out": "attn_out",
     "mlp.out": "mlp_out",
+    "mlm.activated": "mlm_activated",
+    "mlm.norm": "mlm_norm",
     "final_norm": "ln_f",
     "next.logits": "next",
     "next.ids": "next_ids",
 }
-
-#: How many ids and how many characters of a text the tables show.
-_SHOWN_IDS: Final = 64
-_SHOWN_CHARACTERS: Final = 400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,8 +96,12 @@ class TensorRow:
     """Path in the model: "blocks.3.attn.scores"; layers count from 0."""
     step: int
     """The textbook's step, 1 to 8."""
+    heading: str
+    """What its step does, in words."""
+    stack: Stage
+    """The stack that it is in."""
     block: int | None
-    """Which block it is in, from 0; None outside the blocks."""
+    """Which block of the stack it is in, from 0; None outside the blocks."""
     equation: str
     """What makes it, in the textbook's letters."""
     dims: str
@@ -110,19 +119,11 @@ class TensorRow:
 
     @property
     def label(self) -> str:
-        """Its short name, which no other tensor of the same block has: "scores", "mlp_out"."""
-        place = self.name.split(".")[2:] if self.block is not None else self.name.split(".")
-        return _LABELS.get(".".join(place), place[-1])
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Text:
-    """One text of the batch."""
-
-    text: str | None
-    """The text, a byte outside UTF-8 as \\xff; None where token ids were given."""
-    ids: tuple[int, ...]
-    """Its token ids, without padding."""
+        """Its short name, which no other tensor of the same block has: "scores", "mlp_out", "cross_q"."""
+        place = self.name.split(".")
+        place = place[1:] if place[0] in ("encoder", "decoder") else place
+        place = place[2:] if self.block is not None else place
+        return "_".join(place) if place[0] == "cross" else _LABELS.get(".".join(place), place[-1])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,6 +156,14 @@ class Trace:
     """Blocks that the tables show in full; the others are folded."""
     candidates: tuple[tuple[Candidate, ...], ...] = ()
     """Likeliest next tokens after each text, where the generation step was asked for."""
+    sources: tuple[Text, ...] = ()
+    """What the encoder of an encoder–decoder read; empty in a model of one stack."""
+    source_len: int = 0
+    """M: positions of each source, padding included."""
+    source_given: bool = False
+    """Whether sources were given; otherwise the encoder read what the decoder reads."""
+    tokenizer_note: str = ""
+    """What to know of the ids where the model's tokenizer is another than the one that split the texts."""
     agreements: tuple[Agreement, ...] = ()
 
     @property
@@ -166,6 +175,15 @@ class Trace:
     def params(self) -> int:
         """Parameters of the whole model: the sum over all rows."""
         return sum(row.params for row in self.tensors)
+
+    @property
+    def active_params(self) -> int | None:
+        """Parameters that take part in each token; None where all do."""
+        spec = self.subject.spec
+        if not spec.n_experts:
+            return None
+        experts = sum(row.params for row in self.tensors if row.name.endswith(".mlp.experts"))
+        return self.params - experts // spec.n_experts * (spec.n_experts - spec.n_experts_per_token)
 
     @property
     def multiplications(self) -> int:
@@ -181,17 +199,32 @@ class Trace:
     def conventions(self) -> str:
         """The spec, the run, and what is counted."""
         where = "on the meta device, no values" if self.device == "meta" else f"random weights, seed {self.seed}"
+        source = f"[B, M] = {brackets((self.batch, self.source_len))} source ids and " if self.sources else ""
         return (
-            f"{self.subject.opening()}. One forward pass over [B, T] = {brackets((self.batch, self.seq_len))}, "
+            f"{self.subject.opening()}. One forward pass over {source}[B, T] = {brackets((self.batch, self.seq_len))}, "
             f"float32, {where}. MACs: multiplications of matrix products, 1 multiply-add = 1 multiplication = 2 FLOPs; "
-            f"causal attention in full, head at all positions, look-ups 0, tied head counted once."
+            f"{', '.join(self._counted())}."
         )
+
+    def _counted(self) -> Iterator[str]:
+        """What is counted how, where a reader may count otherwise."""
+        spec = self.subject.spec
+        yield "causal attention in full" if spec.architecture == "decoder" else "attention in full"
+        if spec.window:
+            yield "n² under a window too"
+        if spec.n_experts:
+            yield f"each token through {spec.n_experts_per_token} of {spec.n_experts} experts"
+        if spec.head != "none":
+            yield "head at all positions"
+        yield "look-ups 0"
+        if spec.head != "none":
+            yield "tied head counted once"
 
     def tables(self) -> tuple[Table, ...]:
         """Texts, tensors, and where they were asked for, statistics and next tokens."""
         stats = (self._stats_table(),) if any(row.stats for row in self.tensors) else ()
         candidates = (self._candidate_table(),) if self.candidates else ()
-        return (self._text_table(), self._tensor_table(), *stats, *candidates)
+        return (*self._text_tables(), self._tensor_table(), *stats, *candidates)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON-ready values: every tensor of every block, whatever the tables fold."""
@@ -202,36 +235,32 @@ class Trace:
             "seq_len": self.seq_len,
             "device": self.device,
             "seed": None if self.device == "meta" else self.seed,
-            "texts": [{"text": t.text, "ids": list(t.ids), "n_padding": self.seq_len - len(t.ids)} for t in self.texts],
+            "texts": [text.to_dict(self.seq_len) for text in self.texts],
+            "source_len": self.source_len or None,
+            "sources": [text.to_dict(self.source_len) for text in self.sources] or None,
+            "source_given": self.source_given if self.sources else None,
+            "tokenizer_note": self.tokenizer_note or None,
             "tensors": [_row_dict(row) for row in self.tensors],
             "total_params": self.params,
+            "active_params": self.active_params,
             "total_multiplications": self.multiplications,
             "total_flops": 2 * self.multiplications,
             "next": [[dataclasses.asdict(c) for c in row] for row in self.candidates] or None,
         }
 
-    def _text_table(self) -> Table:
-        columns = (
-            *((Column("text", "text", keep=9),) if any(text.text is not None for text in self.texts) else ()),
-            Column("tokens", "tokens", "count", keep=9),
-            Column("ids", "ids", keep=9),
-        )
-        rows = []
-        for text in self.texts:
-            ids = " ".join(map(str, text.ids[:_SHOWN_IDS])) + (" ..." if len(text.ids) > _SHOWN_IDS else "")
-            rows.append(Row({"text": one_line(text.text), "tokens": len(text.ids), "ids": ids}))
-        notes = []
-        if self.padded:
-            notes.append(
-                f"Shorter texts are padded at the end to {self.seq_len} positions. "
-                "Under the causal mask no position of a text sees its padding, but padding costs as much as text."
-            )
-        if any(len(text.ids) > _SHOWN_IDS or len(text.text or "") > _SHOWN_CHARACTERS for text in self.texts):
-            notes.append(
-                f"Only the first {_SHOWN_CHARACTERS} characters and {_SHOWN_IDS} ids of a text are shown; "
-                "--json has them all."
-            )
-        return Table("Input", columns, tuple(rows), tuple(notes))
+    def _text_tables(self) -> Iterator[Table]:
+        """What the model reads: one table, or one for each stack."""
+        notes = [self.tokenizer_note] if self.tokenizer_note else []
+        own_ids = not (self.device == "meta" and notes)
+        if not self.sources:
+            causal = self.subject.spec.causal
+            yield text_table("Input", self.texts, self.seq_len, causal=causal, show_ids=own_ids, notes=notes)
+            return
+        same = () if self.source_given else ("No source is given (--source), so the encoder reads the same texts.",)
+        title = "Source: what the encoder reads"
+        yield text_table(title, self.sources, self.source_len, causal=False, show_ids=own_ids, notes=same)
+        title = "Input: what the decoder reads"
+        yield text_table(title, self.texts, self.seq_len, causal=True, show_ids=own_ids, notes=notes)
 
     def _tensor_table(self) -> Table:
         columns = (
@@ -245,24 +274,38 @@ class Trace:
         )
         rows = tuple(self._tensor_rows())
         total = Row({"name": "total", "params": self.params, "multiplications": self.multiplications}, "total")
-        random = ("The weights are random, so the values mean nothing; shapes, parameters and work are exact.",)
-        return Table("Tensors", columns, (*rows, total), random if self.device == "cpu" and self.candidates else ())
+        return Table("Tensors", columns, (*rows, total), tuple(self._tensor_notes()))
+
+    def _tensor_notes(self) -> Iterator[str]:
+        spec, active = self.subject.spec, self.active_params
+        if active is not None:
+            yield (
+                f"Of {self.params:,} parameters in total, {active:,} are active in each token "
+                f"({active / self.params:.1%}): it goes through {spec.n_experts_per_token} of {spec.n_experts} experts."
+            )
+        if spec.n_kv_heads != spec.n_heads:
+            yield f"Each of {spec.n_kv_heads} key heads serves {spec.n_heads // spec.n_kv_heads} query heads."
+        if spec.positions == "relative":
+            yield "The relative bias of a stack stands on the scores of its first block, and serves all."
+        if self.device == "cpu" and self.candidates:
+            yield "The weights are random, so the values mean nothing; shapes, parameters and work are exact."
 
     def _tensor_rows(self) -> Iterator[Row]:
-        for (step, block), rows in itertools.groupby(self.tensors, self._place):
-            if step is None:
+        for (heading, _), rows in itertools.groupby(self.tensors, self._place):
+            if heading is None:
                 yield from _fold(list(rows))
                 continue
-            where = "" if block is None else f" (block {block})"
-            yield Row({"name": f"Step {step}: {STEPS[step]}{where}"}, "group")
+            yield Row({"name": heading}, "group")
             for row in rows:
                 yield Row(_cells(row))
                 yield from (_op(op) for op in row.ops)
 
-    def _place(self, row: TensorRow) -> tuple[int | None, int | None]:
-        """The heading that a tensor stands under: its step and block; no step for blocks that are folded."""
-        folded = row.block is not None and row.block not in self.shown_blocks
-        return (None, None) if folded else (row.step, row.block)
+    def _place(self, row: TensorRow) -> tuple[str | None, Stage]:
+        """The heading that a tensor stands under, and its stack; no heading for blocks that are folded."""
+        if row.block is not None and row.block not in self.shown_blocks:
+            return None, row.stack
+        where = " ".join((*([row.stack] if row.stack else []), *([] if row.block is None else [f"block {row.block}"])))
+        return f"Step {row.step}: {row.heading}" + (f" ({where})" if where else ""), row.stack
 
     def _stats_table(self) -> Table:
         columns = (
@@ -318,13 +361,16 @@ def _op(op: Op) -> Row:
 
 def _fold(rows: list[TensorRow]) -> Iterator[Row]:
     """Whole blocks as one row: which they are, how many tensors each has, and the sums of their figures."""
-    blocks = sorted({row.block for row in rows if row.block is not None})
-    one = len(blocks) == 1
-    which = f"block {blocks[0]}, {len(rows)} tensors" if one else f"blocks {blocks[0]} to {blocks[-1]}"
-    each = "" if one else f", {len(rows) // len(blocks)} tensors each"
+    sizes = Counter(row.block for row in rows)
+    first, last = rows[0].block, rows[-1].block
+    least, most = min(sizes.values()), max(sizes.values())
+    stack = f"{rows[0].stack} " if rows[0].stack else ""
+    one = len(sizes) == 1
+    which = f"{stack}block {first}, {most} tensors" if one else f"{stack}blocks {first} to {last}"
+    each = "" if one else f", {most} tensors each" if least == most else f", {least} to {most} tensors each"
     yield Row({"name": f"Steps 4 to 6, folded ({which}{each})"}, "group")
     cells: dict[str, Cell] = {
-        "name": "1 block" if one else f"{len(blocks)} blocks",
+        "name": "1 block" if one else f"{len(sizes)} blocks",
         "bytes": sum(row.n_bytes for row in rows),
         "params": sum(row.params for row in rows),
         "multiplications": sum(row.multiplications for row in rows),
@@ -336,6 +382,8 @@ def _row_dict(row: TensorRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "step": row.step,
+        "heading": row.heading,
+        "stack": row.stack or None,
         "block": row.block,
         "equation": row.equation,
         "shape": list(row.dims.split()),
@@ -350,12 +398,3 @@ def _row_dict(row: TensorRow) -> dict[str, Any]:
         ]
         or None,
     }
-
-
-def one_line(text: str | None) -> str | None:
-    """The beginning of a text as one line of a table: line ends and control characters as escapes."""
-    if text is None:
-        return None
-    shown = text[:_SHOWN_CHARACTERS]
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
-    return f"{line} ..." if len(text) > len(shown) else line

@@ -22,7 +22,7 @@ from tfinspect.results.agreement import Agreement
 from tfinspect.results.params import COMPONENTS
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
-from tfinspect.results.trace import Text, one_line
+from tfinspect.results.texts import Text, one_line
 
 __all__ = [
     "STAGES", "Gradient", "Held", "KeptTerm", "Losses", "Optimizer", "OptimizerName", "Stage", "StageName", "Tied",
