@@ -29,6 +29,9 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["trace", "--preset", "tiny-568", "--ids", "3,1", "--ops", "--last"],
         ["trace", "--preset", "tiny-568", "--vocab", "500000", "--ids", "3", "--last"],
         ["trace", "--meta", "--d", "64", "--layers", "1", "--pad", "hello", "hello world"],
+        ["trace", "--preset", "tiny-568", "--architecture", "encoder_decoder", "--ids", "3,1", "--source-ids", "4"],
+        ["trace", "--preset", "tiny-568", "--architecture", "encoder_decoder", "--vocab", "60000", "hi"],
+        ["trace", "--preset", "tiny-568", "--experts", "2", "--experts-per-token", "1", "--ids", "3,1"],
     ),
     "tfinspect.params/1": (
         ["params", "--preset", "tiny-568", "--per-tensor", "--expect", "568"],

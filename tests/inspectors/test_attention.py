@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.specs import decoder_specs
+from tests.specs import specs
 from tfinspect.errors import InputError
 from tfinspect.inspectors.attention import attention
 from tfinspect.inspectors.trace import trace
-from tfinspect.model import transformer
+from tfinspect.model import positions, transformer
 from tfinspect.model.tap import Tap
 from tfinspect.presets import PRESETS
 from tfinspect.results.attention import Attention, Dtype
@@ -32,27 +32,34 @@ def verdicts(report: Attention) -> dict[str, str]:
     return {a.quantity: a.verdict for a in report.agreements}
 
 
-@given(decoder_specs(), st.data(), st.sampled_from(("float32", "float64")))
-@settings(max_examples=40)
+@given(specs(architectures=("decoder", "encoder")), st.data(), st.sampled_from(("float32", "float64")))
+@settings(max_examples=60)
 def test_the_definition_and_numpy_agree_with_every_head(spec: ModelSpec, data: st.DataObject, dtype: Dtype) -> None:
     ids = st.lists(st.integers(0, spec.vocab_size - 1), min_size=1, max_size=spec.n_ctx)
+    layer = data.draw(st.integers(0, spec.n_layers - 1))
     report = attention(
         spec,
         ids=data.draw(st.lists(ids, min_size=1, max_size=3)),
-        layer=data.draw(st.integers(0, spec.n_layers - 1)),
+        layer=layer,
         head=data.draw(st.integers(0, spec.n_heads - 1)),
         dtype=dtype,
     )
     assert set(verdicts(report).values()) == {"agree"}
-    assert {a.tolerance for a in report.agreements[3:]} == {1e-5 if dtype == "float32" else 1e-10}
+    assert {a.tolerance for a in report.agreements[-3:]} == {1e-5 if dtype == "float32" else 1e-10}
+    window = spec.window_of(layer) or spec.n_ctx
     for text in report.texts:
         n = len(text.text.ids)
         assert {len(row) for matrix in (text.products, text.mask, text.scores, text.weights) for row in matrix} == {n}
         for i in range(n):
-            assert text.weights[i][i + 1 :] == (0.0,) * (n - i - 1)
-            assert text.scores[i][i + 1 :] == text.mask[i][i + 1 :] == (-math.inf,) * (n - i - 1)
-            assert all(map(math.isfinite, text.products[i] + text.scores[i][: i + 1]))
+            seen = [j for j in range(n) if not spec.causal or i - window < j <= i]
+            assert text.n_seen[i] == len(seen)
+            assert all(map(math.isfinite, text.products[i]))
+            assert [j for j in range(n) if math.isfinite(text.scores[i][j])] == seen
+            assert [j for j in range(n) if math.isfinite(text.mask[i][j])] == seen
+            assert all(text.weights[i][j] == 0.0 for j in range(n) if j not in seen)
             assert text.weights[i][i] > 0
+            assert [j for j, weight in enumerate(text.seen_weights[i]) if weight is not None] == seen
+            assert text.entropies[i] <= text.largest_entropies[i] + 1e-6
 
 
 def test_the_first_position_sees_itself_alone() -> None:
@@ -132,23 +139,23 @@ def test_tokens_that_are_parts_of_a_character_say_which() -> None:
     assert attention(TINY, ids=[[3, 1]]).texts[0].labels == ("id 3", "id 1")
 
 
-def wrong_axis(self: Any, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
-    scores = q @ k.mT / math.sqrt(self.d_head) + transformer.causal_mask(q.shape[2], k.shape[2], q)
+def wrong_axis(self: Any, q: Tensor, k: Tensor, v: Tensor, tap: Tap, bias: Any) -> Tensor:
+    scores = q @ k.mT / math.sqrt(self.d_head) + positions.causal_mask(q.shape[2], k.shape[2], q)
     return tap("weights", tap("scores", scores, "B h T S").softmax(dim=-2), "B h T S") @ v
 
 
-def mask_after_softmax(self: Any, q: Tensor, k: Tensor, v: Tensor, tap: Tap) -> Tensor:
+def mask_after_softmax(self: Any, q: Tensor, k: Tensor, v: Tensor, tap: Tap, bias: Any) -> Tensor:
     scores = q @ k.mT / math.sqrt(self.d_head)
-    mask = transformer.causal_mask(q.shape[2], k.shape[2], q)
+    mask = positions.causal_mask(q.shape[2], k.shape[2], q)
     tap("scores", scores + mask, "B h T S")
     return tap("weights", scores.softmax(dim=-1).masked_fill(mask < 0, 0), "B h T S") @ v
 
 
-def one_later(n_queries: int, n_keys: int, like: Tensor, slopes: Any = None) -> Tensor:
+def one_later(n_queries: int, n_keys: int, like: Tensor, slopes: Any = None, window: int = 0) -> Tensor:
     return torch.full((n_queries, n_keys), -math.inf, dtype=like.dtype).triu(2)
 
 
-def itself_hidden(n_queries: int, n_keys: int, like: Tensor, slopes: Any = None) -> Tensor:
+def itself_hidden(n_queries: int, n_keys: int, like: Tensor, slopes: Any = None, window: int = 0) -> Tensor:
     mask = torch.full((n_queries, n_keys), -math.inf, dtype=like.dtype).triu(0)
     mask[0, 0] = 0
     return mask
@@ -157,14 +164,14 @@ def itself_hidden(n_queries: int, n_keys: int, like: Tensor, slopes: Any = None)
 @pytest.mark.parametrize(
     ("owner", "name", "broken", "caught"),
     [
-        (transformer, "causal_mask", one_later, "weights on a later position that are not exactly 0"),
-        (transformer, "causal_mask", itself_hidden, "masked scores, T(T − 1)/2"),
+        (positions, "causal_mask", one_later, "weights on a later position that are not exactly 0"),
+        (positions, "causal_mask", itself_hidden, "masked scores, T(T − 1)/2"),
         (transformer.Attention, "eager", wrong_axis, "largest |sum of a row of weights − 1|"),
         (transformer.Attention, "eager", mask_after_softmax, "largest |sum of a row of weights − 1|"),
         (transformer, "math", SimpleNamespace(sqrt=lambda x: x), "largest |Q·Kᵀ/√d_head + mask − score|"),
         (transformer, "math", SimpleNamespace(sqrt=lambda x: x), "largest |score − NumPy's score|"),
-        (transformer, "rotate", lambda x, first: x.flip(-1), "largest |score − NumPy's score|"),
-        (transformer, "rotate", lambda x, first: x.flip(-1), "largest |weight − NumPy's weight|"),
+        (positions, "rotate", lambda x, first, **_: x.flip(-1), "largest |score − NumPy's score|"),
+        (positions, "rotate", lambda x, first, **_: x.flip(-1), "largest |weight − NumPy's weight|"),
     ],
 )
 def test_a_broken_head_is_caught(
@@ -174,6 +181,45 @@ def test_a_broken_head_is_caught(
     assert verdicts(attention(spec, ids=[TOKENS]))[caught] == "agree"
     monkeypatch.setattr(owner, name, broken)
     assert verdicts(attention(spec, ids=[TOKENS]))[caught] == "differ"
+
+
+def test_a_broken_window_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = SMALL.replace(window=2)
+    masked, beyond = "masked scores, all but the last 2 of each row", "weights beyond the window that are not exactly 0"
+    assert set(verdicts(attention(spec, ids=[TOKENS])).values()) == {"agree"}
+    whole = positions.causal_mask
+    monkeypatch.setattr(positions, "causal_mask", lambda n, m, like, slopes, window: whole(n, m, like, slopes))
+    assert {verdicts(attention(spec, ids=[TOKENS]))[claim] for claim in (masked, beyond)} == {"differ"}
+
+
+def test_a_window_leaves_each_row_its_last_positions_and_a_global_block_all() -> None:
+    spec = TINY.replace(window=3, global_every=2)
+    local, whole = (attention(spec, ids=[TOKENS], layer=layer) for layer in (0, 1))
+    assert local.texts[0].n_seen == (1, 2, 3, 3, 3, 3)
+    assert whole.texts[0].n_seen == (1, 2, 3, 4, 5, 6)
+    notes = [table.notes[0] for table in local.tables()[2:]]
+    assert notes[0] == "- is a later position, or one beyond the last 3: masked, its weight is exactly 0."
+    assert local.tables()[2].rows[5].cells["key2"] == "-"
+    assert isinstance(local.tables()[2].rows[5].cells["key3"], float)
+
+
+def test_an_encoder_has_no_future_and_masks_nothing() -> None:
+    # Devlin et al. 2019, section 3: bidirectional self-attention.
+    report = attention(TINY.replace(architecture="encoder", head="none"), ids=[TOKENS])
+    (text,) = report.texts
+    assert text.mask == ((0.0,) * 6,) * 6
+    assert min(map(min, text.weights)) > 0
+    assert text.largest_entropies == (math.log2(6),) * 6
+    assert "masked scores, none in an encoder" in verdicts(report)
+    assert report.tables()[2].notes == ()
+
+
+def test_query_heads_of_a_group_read_one_key_head() -> None:
+    # Ainslie et al. 2023, section 2.2: h_kv key heads, each shared by h/h_kv query heads.
+    spec = SMALL.replace(n_kv_heads=2)
+    assert [attention(spec, ids=[TOKENS], head=head).key_head for head in range(8)] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert "which reads key head 1" in attention(spec, ids=[TOKENS], head=5).conventions
+    assert "reads key head" not in attention(SMALL, ids=[TOKENS], head=5).conventions
 
 
 @pytest.mark.parametrize(
@@ -197,6 +243,12 @@ def test_what_cannot_be_looked_at_is_said(given: dict[str, Any], words: str) -> 
     with pytest.raises(InputError) as caught:
         attention(TINY, **{"ids": [TOKENS], **given})
     assert words in str(caught.value)
+
+
+def test_an_encoder_decoder_is_refused_with_a_way_out() -> None:
+    with pytest.raises(InputError, match="a model of one stack") as caught:
+        attention(TINY.replace(architecture="encoder_decoder"), ids=[TOKENS])
+    assert "tfinspect trace" in caught.value.hint
 
 
 def test_a_model_that_does_not_fit_is_refused() -> None:

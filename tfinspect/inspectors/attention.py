@@ -41,16 +41,22 @@ def attention(
     dtype: Dtype = "float32",
     allow_special: bool = False,
 ) -> Attention:
-    """Scores, mask, weights and entropies of one attention head, on each text by itself.
+    """Scores, mask, weights and entropies of one self-attention head, on each text by itself.
 
-    The pass is real: seeded GPT-2 initialisation on the CPU. Texts may differ in length.
+    The pass is real: seeded GPT-2 initialisation on the CPU. Texts may differ in length. An encoder masks nothing.
 
-    Raises:  InputError for a layer or head that the model does not have, no tokens, an id outside the vocabulary, more
-             tokens than n_ctx, too little memory, or scores that are no numbers (layer norm without an epsilon).
+    Raises:  InputError for an encoder–decoder, a layer or head that the model does not have, no tokens, an id outside
+             the vocabulary, more tokens than n_ctx, too little memory, or scores that are no numbers (layer norm
+             without an epsilon).
     Agrees:  reference.forward, on scores and weights: to 1e-5 in float32, to 1e-10 in float64.
     """
     subject = Subject.of(model)
     spec = subject.spec
+    if spec.architecture == "encoder_decoder":
+        raise InputError(
+            "attention looks at a model of one stack, and this one is an encoder–decoder",
+            "choose an encoder or a decoder; tfinspect trace runs this one",
+        )
     _one_of("layer", layer, spec.n_layers)
     _one_of("head", head, spec.n_heads)
     if dtype not in get_args(Dtype):
@@ -86,26 +92,35 @@ def _tokens(spec: ModelSpec, row: Text) -> tuple[Token, ...]:
 
 
 def _agreements(report: Attention, ran: Ran) -> Iterator[Agreement]:
-    texts = report.texts
+    texts, spec = report.texts, report.subject.spec
     how = f"torch model on the CPU, {report.dtype}"
+    window = spec.window_of(report.layer)
     yield Agreement(
-        "masked scores, T(T − 1)/2",
-        sum(n * (n - 1) // 2 for n in (len(text.scores) for text in texts)),
+        _masked_in_words(spec, window),
+        sum(_n_masked(len(text.scores), window) for text in texts) if spec.causal else 0,
         sum(score == -math.inf for text in texts for row in text.scores for score in row),
         how,
     )
-    yield Agreement(
-        "weights on a later position that are not exactly 0",
-        0,
-        sum(weight != 0 for text in texts for weight in _after_own(text.weights)),
-        how,
-    )
+    if spec.causal:
+        yield Agreement(
+            "weights on a later position that are not exactly 0",
+            0,
+            sum(weight != 0 for text in texts for weight in _after_own(text.weights)),
+            how,
+        )
+    if window:
+        yield Agreement(
+            "weights beyond the window that are not exactly 0",
+            0,
+            sum(weight != 0 for text in texts for weight in _beyond(text.weights, window)),
+            how,
+        )
     sums = (math.fsum(row) for text in texts for row in text.weights)
     yield Agreement(
         "largest |sum of a row of weights − 1|", 0, max(abs(s - 1) for s in sums), how, OF_A_SUM[report.dtype]
     )
     added = [_distance(_sum(text.products, text.mask), text.scores) for text in texts]
-    yield Agreement("largest |Q·Kᵀ/√d_head + mask − score|", 0, max(added), how, TOLERANCE[report.dtype])
+    yield Agreement(f"largest |{report.product} + mask − score|", 0, max(added), how, TOLERANCE[report.dtype])
     by_numpy = [_by_numpy(report, ran, text) for text in texts]
     how = f"{how}, against NumPy in float64"
     for name, number in (("score", 0), ("weight", 1)):
@@ -126,6 +141,23 @@ def _by_numpy(report: Attention, ran: Ran, text: AttendedText) -> tuple[Matrix, 
     tensors = reference.named_tensors(report.subject.spec, ran.weights, np.array([text.text.ids]))
     scores, weights = itertools.islice((t for name, t in tensors if name in (f"{at}.scores", f"{at}.weights")), 2)
     return scores[0, report.head].tolist(), weights[0, report.head].tolist()
+
+
+def _masked_in_words(spec: ModelSpec, window: int) -> str:
+    if not spec.causal:
+        return "masked scores, none in an encoder"
+    return f"masked scores, all but the last {window:,} of each row" if window else "masked scores, T(T − 1)/2"
+
+
+def _n_masked(n: int, window: int) -> int:
+    """Pairs of n positions that the mask closes: those in the future, and those w or more back."""
+    beyond = max(0, n - window) if window else 0
+    return n * (n - 1) // 2 + beyond * (beyond + 1) // 2
+
+
+def _beyond(matrix: Matrix, window: int) -> list[float]:
+    """The cells that are so many columns, or more, before the diagonal."""
+    return [cell for i, row in enumerate(matrix) for cell in row[: max(0, i - window + 1)]]
 
 
 def _after_own(matrix: Matrix) -> list[float]:

@@ -29,8 +29,9 @@ class Head:
     """One head on one text, each matrix [T, T]."""
 
     products: Matrix
-    """Q·Kᵀ/√d_head, from the head's own Q and K."""
+    """Q·Kᵀ/√d_head, from the head's own Q and the K that it reads."""
     mask: Matrix
+    """Whatever is added to them: 0 and −∞, slopes, the relative bias."""
     scores: Matrix
     """As the forward pass made them, mask included."""
     weights: Matrix
@@ -81,10 +82,22 @@ def run(spec: ModelSpec, texts: Sequence[Sequence[int]], *, layer: int, head: in
 def _head(model: Transformer, ids: Sequence[int], layer: int, head: int) -> Head:
     kept: dict[str, Tensor] = {}
     model(torch.tensor([ids]), _Listener(f"blocks.{layer}.attn.", kept), last_only=True)
-    q, k, scores, weights = (kept[name][0, head] for name in ("q", "k", "scores", "weights"))  # [T, d_head], [T, T]
-    mask = causal_mask(len(ids), len(ids), q, cast("Block", model.blocks[layer]).attn.slopes)
-    mask = (mask if mask.ndim == 2 else mask[head]) + 0.0  # no cell is −0
-    return Head(_rows(q @ k.mT / math.sqrt(q.shape[1])), _rows(mask), _rows(scores), _rows(weights))
+    q, scores, weights = (kept[name][0, head] for name in ("q", "scores", "weights"))  # [T, d_head], [T, T]
+    k = kept["k"][0, head * model.spec.n_kv_heads // model.spec.n_heads]
+    products = q @ k.mT
+    if model.spec.scale_scores:
+        products = products / math.sqrt(q.shape[1])
+    return Head(_rows(products), _rows(_mask(model, q, layer, head)), _rows(scores), _rows(weights))
+
+
+def _mask(model: Transformer, q: Tensor, layer: int, head: int) -> Tensor:
+    """What one head of one layer adds to its products, [T, T]."""
+    n, attn = len(q), cast("Block", model.blocks[layer]).attn
+    mask = causal_mask(n, n, q, attn.slopes, attn.window) if attn.causal else q.new_zeros((n, n))
+    mask = mask[head] if mask.ndim == 3 else mask
+    if model.relative is not None:
+        mask = mask + model.relative(n, 0)[head]
+    return mask + 0.0  # no cell is −0
 
 
 def _rows(matrix: Tensor) -> Matrix:

@@ -2,13 +2,14 @@
 
 A row is a position that asks (query), a column a position that answers (key). Both count from 0.
 
-Units:  entropy in bits; a row over i + 1 visible positions has at most log2(i + 1).
+Units:  entropy in bits; a row that sees n positions has at most log2(n).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from tfinspect.results.agreement import Agreement
@@ -38,11 +39,11 @@ class AttendedText:
     products: Matrix
     """Q·Kᵀ/√d_head, before the mask."""
     mask: Matrix
-    """What is added: 0 (under ALiBi −slope·distance) up to the own position, −∞ after it."""
+    """What is added: 0 (−slope·distance under ALiBi, or the relative bias) where a position may look, elsewhere −∞."""
     scores: Matrix
-    """The products with the mask; −∞ after the own position."""
+    """The products with the mask; −∞ where it is."""
     weights: Matrix
-    """Softmax of the scores, row by row; exactly 0 after the own position."""
+    """Softmax of the scores, row by row; exactly 0 where the mask is −∞."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -55,9 +56,22 @@ class AttendedText:
         return tuple(math.fsum(-w * math.log2(w) for w in row if w > 0) for row in self.weights)
 
     @property
+    def n_seen(self) -> tuple[int, ...]:
+        """How many positions each row may look at: i + 1 in row i of a causal decoder."""
+        return tuple(sum(map(math.isfinite, row)) for row in self.mask)
+
+    @property
     def largest_entropies(self) -> tuple[float, ...]:
-        """log2(i + 1) bits in row i: what equal weights would have."""
-        return tuple(math.log2(i + 1) for i in range(len(self.weights)))
+        """log2 of the positions that a row may look at, in bits: what equal weights would have."""
+        return tuple(map(math.log2, self.n_seen))
+
+    @property
+    def seen_weights(self) -> tuple[tuple[float | None, ...], ...]:
+        """The weights; None where the mask is −∞."""
+        return tuple(
+            tuple(weight if math.isfinite(masked) else None for weight, masked in zip(*rows, strict=True))
+            for rows in zip(self.weights, self.mask, strict=True)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +93,25 @@ class Attention:
     agreements: tuple[Agreement, ...] = ()
 
     @property
+    def key_head(self) -> int:
+        """Which head of keys and values it reads, from 0."""
+        spec = self.subject.spec
+        return self.head * spec.n_kv_heads // spec.n_heads
+
+    @property
+    def product(self) -> str:
+        """What stands before the mask, in letters."""
+        return "Q·Kᵀ/√d_head" if self.subject.spec.scale_scores else "Q·Kᵀ"
+
+    @property
     def conventions(self) -> str:
         """The spec, the head, and what rows and columns are."""
+        spec = self.subject.spec
+        reads = f", which reads key head {self.key_head}" if spec.n_kv_heads != spec.n_heads else ""
         return (
-            f"{self.subject.opening()}. Layer {self.layer}, head {self.head}; {self.dtype}, random weights, seed "
-            f"{self.seed}. A row is a position that asks, a column one that answers; both count from 0. "
-            "weights = softmax(Q·Kᵀ/√d_head + mask), row by row."
+            f"{self.subject.opening()}. Layer {self.layer}, head {self.head}{reads}; {self.dtype}, random weights, "
+            f"seed {self.seed}. A row is a position that asks, a column one that answers; both count from 0. "
+            f"weights = softmax({self.product} + mask), row by row."
         )
 
     def tables(self) -> tuple[Table, ...]:
@@ -98,6 +125,7 @@ class Attention:
             "model": self.subject.to_dict(),
             "layer": self.layer,
             "head": self.head,
+            "key_head": self.key_head,
             "seed": self.seed,
             "dtype": self.dtype,
             "texts": [
@@ -120,33 +148,60 @@ class Attention:
         attended = self.texts[number]
         of = f" of text {number + 1}" if len(self.texts) > 1 else ""
         return (
-            _numbers(f"Scores{of} before the mask: Q·Kᵀ/√d_head", attended, attended.products),
+            _numbers(f"Scores{of} before the mask: {self.product}", attended, attended.products),
             _numbers(f"Mask{of}, added to them", attended, attended.mask, infinite="−∞"),
             _numbers(
                 f"Weights{of}: softmax of each row",
                 attended,
-                tuple(row[: i + 1] for i, row in enumerate(attended.weights)),
-                notes=("- is a later position: masked, its weight is exactly 0.",),
+                attended.seen_weights,
+                notes=(f"- is {self._hidden()}: masked, its weight is exactly 0.",) if self._hidden() else (),
             ),
-            _shades(f"Weights{of} as shades, and the entropy of each row", attended),
+            _shades(f"Weights{of} as shades, and the entropy of each row", attended, self._shade_note()),
         )
+
+    def _hidden(self) -> str:
+        """What a row does not see; nothing in an encoder."""
+        spec = self.subject.spec
+        if not spec.causal:
+            return ""
+        window = spec.window_of(self.layer)
+        return f"a later position, or one beyond the last {window:,}" if window else "a later position"
+
+    def _shade_note(self) -> str:
+        """What the shades and the largest entropies say."""
+        spec = self.subject.spec
+        dash = f"- is {self._hidden()}. " if self._hidden() else ""
+        if not spec.causal:
+            spread = "Each row spreads over all n positions and has at most log2(n) bits."
+        elif spec.window_of(self.layer):
+            spread = "A row that sees n positions has at most log2(n) bits."
+        else:
+            spread = "Row i spreads over i + 1 positions and has at most log2(i + 1) bits."
+        random = "The model's parameters are random, so the pattern means nothing; mask and sums hold for any."
+        return f"{dash}{spread} {random}"
 
 
 def _numbers(
-    title: str, attended: AttendedText, matrix: Matrix, infinite: str = "", notes: tuple[str, ...] = ()
+    title: str,
+    attended: AttendedText,
+    matrix: Sequence[Sequence[float | None]],
+    infinite: str = "",
+    notes: tuple[str, ...] = (),
 ) -> Table:
-    """A matrix in figures; cells that a row does not have are later positions."""
+    """A matrix in figures; a cell without one is a position that its row does not see."""
     n = min(len(matrix), SHOWN)
     columns = (Column("row", "", keep=9), *(Column(f"key{j}", str(j), "real", keep=5) for j in range(n)))
     rows = []
     for label, values in zip(_labels(attended), matrix, strict=False):
-        known = [infinite if infinite and math.isinf(value) else value for value in values[:n]]
-        cells: dict[str, Cell] = {f"key{j}": known[j] if j < len(known) else "-" for j in range(n)}
+        cells: dict[str, Cell] = {
+            f"key{j}": "-" if value is None else infinite if infinite and math.isinf(value) else value
+            for j, value in enumerate(values[:n])
+        }
         rows.append(Row({"row": label, **cells}))
     return Table(title, columns, tuple(rows), (*notes, *_left_out(attended)))
 
 
-def _shades(title: str, attended: AttendedText) -> Table:
+def _shades(title: str, attended: AttendedText, note: str) -> Table:
     n = min(len(attended.weights), SHOWN)
     columns = (
         Column("row", "", keep=9),
@@ -154,13 +209,10 @@ def _shades(title: str, attended: AttendedText) -> Table:
         Column("entropy", "entropy, bits", "real", keep=9),
         Column("largest", "at most", "real", keep=8),
     )
-    shades = [Shades((*row[: i + 1], *[None] * (n - i - 1))) for i, row in enumerate(attended.weights[:n])]
+    shades = [Shades(row[:n]) for row in attended.seen_weights[:n]]
     figures = zip(_labels(attended), shades, attended.entropies, attended.largest_entropies, strict=False)
     rows = tuple(Row(dict(zip(("row", "weights", "entropy", "largest"), cells, strict=True))) for cells in figures)
-    notes = [
-        "- is a later position. Row i spreads over i + 1 positions and has at most log2(i + 1) bits. The model's "
-        "parameters are random, so the pattern means nothing; mask and sums hold for any."
-    ]
+    notes = [note]
     if any(isinstance(part, CharPart) for token in attended.tokens for part in token.parts):
         notes.append("Beside a character, 1-2/3 says that the token holds bytes 1 to 2 of its 3.")
     return Table(title, columns, rows, (*notes, *_left_out(attended)))
