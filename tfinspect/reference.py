@@ -74,7 +74,7 @@ def hidden_states(spec: ModelSpec, weights: Weights, tokens: Array, source: Arra
         yield "tokens", tokens
         return (yield from stack(spec, weights, tokens, ""))
     if source is None:
-        raise InputError("an encoder–decoder reads a source besides its tokens", "give the source")
+        raise InputError("an encoder-decoder reads a source besides its tokens", "give the source")
     yield "source.tokens", source
     memory = yield from stack(spec, weights, source, "encoder.")
     yield "tokens", tokens

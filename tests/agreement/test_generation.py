@@ -57,10 +57,12 @@ def test_the_replay_finds_what_the_other_loop_gives(
     assert found.difference == pytest.approx((ran.logits - other.logits).abs().max().item(), abs=1e-10)
     assert found.difference < 1e-10
     assert found.dtype == "float64"
-    assert found.cache_bytes == 2 * spec.n_layers * 2 * (prompt_len + n_new - 1) * spec.d_model * 8
+    assert found.cache_bytes == 2 * spec.n_layers * 2 * (prompt_len + n_new - 1) * spec.d_kv * 8
 
 
-@given(decoder_specs(), st.sampled_from((0.0, 1.0)), st.booleans(), st.integers(1, 4), st.integers(1, 5), st.integers(1, 2))
+@given(
+    decoder_specs(), st.sampled_from((0.0, 1.0)), st.booleans(), st.integers(1, 4), st.integers(1, 5), st.integers(1, 2)
+)
 @settings(max_examples=25)
 def test_every_figure_of_a_generation_agrees_for_every_spec(
     spec: ModelSpec, temperature: float, cache: bool, prompt_len: int, n_new: int, batch: int

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.model.test_transformer import Listener, in_float64, random_ids
-from tests.specs import decoder_specs
+from tests.specs import decoder_specs, specs
+from tfinspect.model.build import build
 from tfinspect.model.cache import Cache
 from tfinspect.model.encoder_decoder import DecoderBlock, encoder_block
 from tfinspect.spec import ModelSpec
@@ -29,6 +30,38 @@ def test_any_split_of_a_sequence_through_the_cache_gives_the_whole_passs_logits(
         torch.testing.assert_close(through_cache, model(tokens), rtol=0, atol=1e-10)
     assert cache.n_past == spec.n_ctx
     assert cache.n_bytes == 2 * spec.n_layers * 2 * spec.n_ctx * spec.d_kv * 8  # K and V, batch 2, float64
+
+
+@given(specs(architectures=("encoder_decoder",)), st.data(), st.booleans())
+@settings(max_examples=40)
+def test_a_source_is_read_once_and_any_split_of_the_target_gives_the_whole_passs_logits(
+    spec: ModelSpec, data: st.DataObject, eager: bool
+) -> None:
+    model, tokens, cache = in_float64(spec, scale=3.0), random_ids(spec), Cache(spec.n_layers)
+    source = random_ids(spec)[:, : spec.n_ctx - 2].flip(1)
+    tap = Listener(sees_scores=eager)
+    cut = data.draw(st.integers(1, spec.n_ctx - 1))
+    with torch.no_grad():
+        first = model(tokens[:, :cut], tap, cache, source=source)
+        tap.heard.clear()
+        later = model(tokens[:, cut:], tap, cache)
+        whole = model(tokens, source=source)
+    torch.testing.assert_close(torch.cat((first, later), dim=1), whole, rtol=0, atol=1e-10)
+    assert not any(name.startswith(("source", "encoder")) for name in tap.heard)
+    assert (cache.n_past, cache.n_source) == (spec.n_ctx, spec.n_ctx - 2)
+    assert cache.n_bytes == 2 * spec.n_layers * 2 * (2 * spec.n_ctx - 2) * spec.d_kv * 8
+
+
+def test_a_blank_cache_has_the_sizes_of_a_filled_one_and_no_memory() -> None:
+    spec = ModelSpec(vocab_size=11, n_ctx=8, d_model=12, n_layers=2, n_heads=6, n_kv_heads=2, d_ff=20)
+    filled, blank = Cache(2), Cache.blank(spec, batch=3, n_past=5)
+    with torch.no_grad():
+        build(spec)(random_ids(spec, batch=3)[:, :5], cache=filled)
+    assert blank.n_bytes == filled.n_bytes == 2 * 2 * 3 * 2 * 5 * 2 * 4
+    keys = blank.layers[1].held_keys
+    assert keys is not None
+    assert keys.shape == filled.layers[1].held_keys.shape
+    assert keys.is_meta
 
 
 def test_keys_of_the_past_are_seen_and_the_mask_follows() -> None:

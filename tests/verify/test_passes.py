@@ -21,7 +21,7 @@ from tests.verify.broken import (
 )
 from tfinspect import tokenizer
 from tfinspect.model.tap import Tap
-from tfinspect.model.transformer import ACTIVATIONS, LayerNorm, Embedding, Transformer
+from tfinspect.model.transformer import ACTIVATIONS, Embedding, LayerNorm, Transformer
 from tfinspect.presets import PRESETS
 from tfinspect.spec import ModelSpec
 from tfinspect.verify import passes

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,9 +23,10 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+from tfinspect.errors import InputError
 from tfinspect.measured.dispatch import Watcher, without_compiler
 from tfinspect.measured.surroundings import plain_torch
-from tfinspect.model.build import Model, build, decoder
+from tfinspect.model.build import Model, build
 from tfinspect.model.cache import Cache
 from tfinspect.model.positions import causal_mask
 from tfinspect.model.tap import SILENT, Tap
@@ -35,13 +37,13 @@ __all__ = [
     "Call",
     "Measurement",
     "Tally",
+    "backward",
     "causal_pairs",
     "count",
     "count_model",
     "decode_step",
     "operator",
     "tally",
-    "training",
     "unmeasurable",
 ]
 
@@ -121,7 +123,7 @@ ELEMENTWISE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("_softmax", "_safe_softmax"), "softmax"),
     **dict.fromkeys(("gelu", "relu", "silu"), "activation"),
     **dict.fromkeys(("add", "sub", "mul", "div", "neg", "pow", "sin", "cos", "exp", "sqrt", "rsqrt", "tanh"), "other"),
-    **dict.fromkeys(("sigmoid", "sub_"), "other"),
+    **dict.fromkeys(("sigmoid", "sub_", "abs", "clamp", "log", "log_softmax", "rsub", "square"), "other"),
     **dict.fromkeys(("mean", "sum", "amax", "maximum", "minimum", "native_dropout"), "other"),
     # backward
     **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward", "_softmax_backward_data"), "other"),
@@ -304,29 +306,35 @@ def count_model(
 
 
 @plain_torch()
-def decode_step(spec: ModelSpec, *, keys: int, batch: int = 1) -> Measurement:
-    """FLOPs of one new token that attends to so many keys, itself included, on the meta device."""
-    model = decoder(spec.replace(n_ctx=max(spec.n_ctx, keys)), device="meta")
+def decode_step(spec: ModelSpec, *, keys: int, batch: int = 1, source_len: int | None = None) -> Measurement:
+    """FLOPs of one new token that attends to so many keys, itself included, on the meta device.
+
+    The keys and values of a source, by default as long, are in the cache and made no more.
+
+    Raises:  InputError for an encoder, whose positions all change with each new one.
+    """
+    if not spec.causal:
+        raise InputError("an encoder has no decode step: each new position changes all others", "choose a decoder")
+    n_source = (keys if source_len is None else source_len) if spec.architecture == "encoder_decoder" else 0
+    model = build(spec.replace(n_ctx=max(spec.n_ctx, keys, n_source)), device="meta")
     tokens = torch.zeros((batch, 1), dtype=torch.long, device="meta")
-    cache = Cache(spec.n_layers)
-    for layer in cache.layers if keys > 1 else ():
-        sizes = (batch, spec.n_kv_heads, keys - 1, spec.d_head)
-        layer.held_keys, layer.held_values = torch.empty(sizes, device="meta"), torch.empty(sizes, device="meta")
+    cache = Cache.blank(spec, batch=batch, n_past=keys - 1, n_source=n_source)
     with torch.no_grad():
-        return _measurement(tally(lambda: model(tokens, _SeesScores(), cache=cache)))
+        return _measurement(tally(lambda: model(tokens, _SeesScores(), cache)))
 
 
 @plain_torch()
-def training(
+def backward(
     spec: ModelSpec, *, seq_len: int, batch: int = 1, source_len: int | None = None, attention: AttentionKind = "eager"
 ) -> Tally:
-    """FLOPs of forward and backward together, on the meta device; the loss is the sum of the logits."""
+    """FLOPs of forward and backward together, on the meta device; the loss is the sum of all that the model gives."""
     model = build(spec.replace(n_ctx=max(spec.n_ctx, seq_len, source_len or 0)), device="meta")
-    tap: Tap = _SeesScores() if attention == "eager" else SILENT
+    tap = _KeepsPooled(sees_scores=attention == "eager")
     tokens, source = _inputs(model, batch, seq_len, source_len)
 
     def both() -> None:
-        model(tokens, tap, source=source).sum().backward()
+        outputs = [model(tokens, tap, source=source), *tap.pooled]
+        torch.stack([output.sum() for output in outputs]).sum().backward()
 
     with torch.enable_grad():
         return tally(both)
@@ -345,42 +353,57 @@ def _inputs(model: Model, batch: int, seq_len: int, source_len: int | None) -> t
 def _measurement(ran: Tally) -> Measurement:
     """What ran, by component."""
     evaluations = Counter({"norm": 0, "softmax": 0, "activation": 0, "residual": 0, "other": 0})
-    for call in ran.calls:
-        key = ELEMENTWISE.get(call.operator.removeprefix("aten."))
-        if key is not None:
-            in_block = call.module.rpartition(".")[0].endswith("blocks")  # what a block itself does is to add
-            evaluations["residual" if key == "other" and in_block else key] += math.prod(call.shape)
+    for module, calls in itertools.groupby(ran.calls, key=lambda call: call.module):
+        place, _, part = module.rpartition(".")
+        if "norm" in part:
+            *_, last = calls  # one kernel, or several that end in the norm's output
+            evaluations["norm"] += math.prod(last.shape)
+            continue
+        for call in calls:
+            key = ELEMENTWISE.get(call.operator.removeprefix("aten."))
+            if key is not None:  # what a block itself does is to add
+                evaluations["residual" if key == "other" and place.endswith("blocks") else key] += math.prod(call.shape)
     return Measurement(ran.flops, _by_component(ran), dict(evaluations), ran.coverage, ran.uncounted)
 
 
 @plain_torch()
-def causal_pairs(spec: ModelSpec, seq_len: int) -> int | None:
-    """How many (query, key) pairs the model's own mask lets through; None beyond 16,384 positions."""
+def causal_pairs(spec: ModelSpec, seq_len: int, window: int = 0) -> int | None:
+    """How many (query, key) pairs the model's own mask lets through, of a window or none; None beyond 16,384 positions.
+
+    The mask is the same in every block without a window; `ModelSpec.window_of` says which block has one.
+    """
     if seq_len > 16_384:
         return None
     like = torch.empty(0)
     rows = (range(seq_len)[i : i + 256] for i in range(0, seq_len, 256))
-    return sum(int((causal_mask(len(r), r.stop, like) == 0).sum()) for r in rows)
+    return sum(int((causal_mask(len(r), r.stop, like, window=window) == 0).sum()) for r in rows)
 
 
-def unmeasurable(spec: ModelSpec, batch: int, seq_len: int) -> str | None:
+def unmeasurable(spec: ModelSpec, batch: int, seq_len: int, source_len: int | None = None) -> str | None:
     """Why torch cannot run this size even without memory, or None where it can."""
+    longest = max(seq_len, source_len or 0)
+    rows = batch * longest
+    widest_mlp = max(spec.d_ff, spec.n_experts_per_token * max(spec.d_expert, spec.d_model))
+    d_out = max(spec.vocab_size, spec.d_ff, max(1, spec.n_shared_experts) * spec.d_expert, spec.d_attn, spec.d_model)
     largest = {
-        "scores [B, h, T, S]": batch * spec.n_heads * seq_len**2,
-        "logits [B, T, V]": batch * seq_len * spec.vocab_size,
-        "hidden [B, T, d_ff]": batch * seq_len * max(spec.d_ff, spec.n_experts_per_token * spec.d_expert),
-        "residual stream [B, T, d_model]": batch * seq_len * spec.d_model,
-        "a weight": max(spec.d_model * max(spec.vocab_size, spec.d_ff, spec.d_expert, spec.d_attn, spec.d_model), 1),
-        "the position table": (max(spec.n_ctx, seq_len) + spec.position_offset) * spec.d_model,
+        "scores [B, h, T, S]": batch * spec.n_heads * longest**2,
+        "logits [B, T, V]": rows * spec.vocab_size,
+        "queries [B, h, T, d_head]": rows * spec.d_attn,
+        "hidden [B, T, d_ff]": rows * max(widest_mlp, spec.n_shared_experts * spec.d_expert),
+        "residual stream [B, T, d_model]": rows * spec.d_model,
+        "a weight": spec.d_model * d_out,
+        "the position table": (max(spec.n_ctx, longest) + spec.position_offset) * spec.d_model,
     }
     for what, elements in largest.items():
         if elements >= 2**60:  # bytes of 8 each have to fit in a signed 64-bit integer
             return f"{what} would have {elements:,} elements, more than torch can index"
-    if seq_len > LARGEST_SIZE:
-        return f"{seq_len:,} positions are more than the {LARGEST_SIZE:,} that a model can be built for"
-    n_layers = (spec.n_layers + spec.n_encoder_layers) * max(1, spec.n_experts // 4)
-    if n_layers > 2_000 or spec.n_layers + spec.n_encoder_layers > 1_000:
-        return f"{spec.n_layers:,} layers take too long to build one by one"
+    if longest > LARGEST_SIZE:
+        return f"{longest:,} positions are more than the {LARGEST_SIZE:,} that a model can be built for"
+    n_blocks = spec.n_layers + spec.n_encoder_layers
+    if n_blocks > 1_000:
+        return f"{n_blocks:,} layers take too long to build one by one"
+    if n_blocks * spec.n_experts > 20_000:
+        return f"{n_blocks * spec.n_experts:,} experts take too long to build one by one"
     return None
 
 
@@ -400,6 +423,22 @@ class _SeesScores:
         return tensor
 
     def within(self, place: str) -> _SeesScores:
+        return self
+
+
+class _KeepsPooled:
+    """Keeps what a pooler gives, which a model does not return."""
+
+    def __init__(self, *, sees_scores: bool) -> None:
+        self.sees_scores = sees_scores
+        self.pooled: list[Tensor] = []
+
+    def __call__(self, name: str, tensor: Tensor, dims: str) -> Tensor:
+        if name == "pooled":
+            self.pooled.append(tensor)
+        return tensor
+
+    def within(self, place: str) -> _KeepsPooled:
         return self
 
 

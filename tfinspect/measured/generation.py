@@ -196,21 +196,10 @@ def work(spec: ModelSpec, steps: Sequence[tuple[int, int]], *, batch: int = 1) -
     def passes() -> None:
         for queries, keys in steps:
             tokens = torch.zeros((batch, queries), dtype=torch.long, device="meta")
-            model(tokens, cache=_filled(spec, batch, keys - queries), last_only=True)
+            model(tokens, cache=Cache.blank(spec, batch=batch, n_past=keys - queries), last_only=True)
 
     with torch.no_grad():
         return tally(passes)
-
-
-def _filled(spec: ModelSpec, batch: int, n_past: int) -> Cache:
-    """A cache that holds n_past positions, without values."""
-    cache = Cache(spec.n_layers)
-    if n_past:
-        for layer in cache.layers:
-            sizes = (batch, spec.n_kv_heads, n_past, spec.d_head)
-            layer.held_keys = torch.empty(sizes, device="meta")
-            layer.held_values = torch.empty(sizes, device="meta")
-    return cache
 
 
 def _observed(fresh: Tensor, tokens: Tensor, logits: Tensor, choice: Chosen, cache: Cache | None) -> Observed:

@@ -52,7 +52,7 @@ def decoder(spec: ModelSpec, *, device: str = "cpu", seed: int = 0) -> Transform
     """
     model = build(spec, device=device, seed=seed)
     if not isinstance(model, Transformer):
-        raise InputError("an encoder–decoder reads a source besides its tokens", "choose a model of one stack")
+        raise InputError("an encoder-decoder reads a source besides its tokens", "choose a model of one stack")
     return model
 
 

@@ -38,13 +38,13 @@ class CrossAttention(Attention):
         super().__init__(spec, causal=False, positions_enter=False)
 
     def forward(  # type: ignore[override]  # it reads two streams
-        self, x: Tensor, memory: Tensor, tap: Tap
+        self, x: Tensor, memory: Tensor, tap: Tap, past: Past = NO_PAST
     ) -> Tensor:
-        """[B, T, d_model] that gathered from memory [B, M, d_model]."""
+        """[B, T, d_model] that gathered from memory [B, M, d_model], or from what the cache holds of it."""
         tap = Renamed(tap, {"S": "M"})
         q = tap("q", self.q_norm(self.split(self.q(x))), "B h T d_head")
-        k = tap("k", self.k_norm(self.split(self.k(memory))), self.key_dims)
-        v = tap("v", self.split(self.v(memory)), self.key_dims)
+        k = tap("k", past.keys(self.k_norm(self.split(self.k(memory)))), self.key_dims)
+        v = tap("v", past.values(self.split(self.v(memory))), self.key_dims)
         return self.mix(q, k, v, tap)
 
 
@@ -68,7 +68,8 @@ class DecoderBlock(_ThreeParts):
     def forward(self, x: Tensor, memory: Tensor, tap: Tap, past: Past = NO_PAST, bias: Tensor | None = None) -> Tensor:
         summed = tap("resid_self", x + self.dropout(self.attn(x, tap.within("attn"), past, bias)), "B T d_model")
         u = tap("norm1", self.norm1(summed), "B T d_model")
-        summed = tap("resid_cross", u + self.dropout(self.cross(u, memory, tap.within("cross"))), "B T d_model")
+        gathered = self.dropout(self.cross(u, memory, tap.within("cross"), past.source))
+        summed = tap("resid_cross", u + gathered, "B T d_model")
         w = tap("norm2", self.norm2(summed), "B T d_model")
         summed = tap("resid_out", w + self.dropout(self.mlp(w, tap.within("mlp"))), "B T d_model")
         return tap("norm3", self.norm3(summed), "B T d_model")
@@ -81,7 +82,7 @@ class PreNormDecoderBlock(_ThreeParts):
         normed = tap("norm1", self.norm1(x), "B T d_model")
         u = tap("resid_self", x + self.dropout(self.attn(normed, tap.within("attn"), past, bias)), "B T d_model")
         normed = tap("norm2", self.norm2(u), "B T d_model")
-        gathered = self.dropout(self.cross(normed, memory, tap.within("cross")))
+        gathered = self.dropout(self.cross(normed, memory, tap.within("cross"), past.source))
         w = tap("resid_cross", u + gathered, "B T d_model")
         normed = tap("norm3", self.norm3(w), "B T d_model")
         return tap("resid_out", w + self.dropout(self.mlp(normed, tap.within("mlp"))), "B T d_model")
@@ -113,16 +114,27 @@ class EncoderDecoder(nn.Module):
     ) -> Tensor:
         """Logits [B, T, V], or [B, 1, V] of the last position where that is all that is asked for.
 
+        With a cache, the tokens follow on the positions in it; it holds what the decoder needs of the source, which is
+        read in the first pass and left out later.
+
         Shapes:  tokens [B, T] and source [B, M], int64, neither longer than n_ctx.
-        Raises:  InputError without a source, or with a cache, which this model has none of.
+        Raises:  InputError without a source, or with one where the cache holds another.
         """
-        if source is None:
-            raise InputError("an encoder–decoder reads a source besides its tokens", "give one")
-        if cache is not None:
-            raise InputError("an encoder–decoder has no cache here", "run it without one")
-        source = tap("source.tokens", source, "B M")
-        memory = self.encoder.hidden(source, Renamed(tap.within("encoder"), {"T": "M", "S": "M"}), None)
-        x = self.decoder.hidden(tap("tokens", tokens, "B T"), tap.within("decoder"), None, memory)
+        memory = self.read(source, len(tokens), tap, cache)
+        x = self.decoder.hidden(tap("tokens", tokens, "B T"), tap.within("decoder"), cache, memory)
         if last_only:
             x = x[:, -1:]
         return tap("logits", self.head(x), "B 1 V" if last_only else "B T V")
+
+    def read(self, source: Tensor | None, batch: int, tap: Tap, cache: Cache | None) -> Tensor:
+        """Memory [B, M, d_model] of a source; [B, 0, d_model] where the cache holds its keys and values."""
+        held = cache is not None and cache.n_source > 0
+        if source is None and not held:
+            raise InputError("an encoder-decoder reads a source besides its tokens", "give one")
+        if source is not None and held:
+            raise InputError("the cache holds the keys and values of a source already", "leave the source out")
+        if source is None:
+            weight = self.encoder.embed.tokens.weight
+            return weight.new_empty((batch, 0, weight.shape[1]))
+        source = tap("source.tokens", source, "B M")
+        return self.encoder.hidden(source, Renamed(tap.within("encoder"), {"T": "M", "S": "M"}), None)

@@ -90,6 +90,6 @@ class RelativeBias(nn.Module):
 
     def forward(self, n_queries: int, n_past: int) -> Tensor:
         """[h, T, S] for the last T = n_queries of S = n_past + T positions."""
-        n_buckets, device = self.weight.shape[0], self.weight.device
-        buckets = relative_buckets(n_queries, n_past + n_queries, n_buckets, self.max_distance, self.causal)
-        return nn.functional.embedding(torch.tensor(buckets, device=device), self.weight).permute(2, 0, 1)
+        n_buckets, n_keys, device = self.weight.shape[0], n_past + n_queries, self.weight.device
+        buckets = relative_buckets(n_queries, n_keys, n_buckets, self.max_distance, self.causal, device)
+        return nn.functional.embedding(buckets, self.weight).permute(2, 0, 1)

@@ -61,7 +61,9 @@ def causal_mask(
     return mask.masked_fill(distance >= window, -math.inf) if window else mask
 
 
-def relative_buckets(n_queries: int, n_keys: int, n_buckets: int, max_distance: int, causal: bool) -> list[list[int]]:
+def relative_buckets(
+    n_queries: int, n_keys: int, n_buckets: int, max_distance: int, causal: bool, device: torch.device | None = None
+) -> Tensor:
     """The bucket of each pair of positions, [T, S]; the queries are the last n_queries of the n_keys.
 
     Half of the buckets stand for single distances, the others for ranges that grow geometrically up to max_distance.
@@ -69,23 +71,20 @@ def relative_buckets(n_queries: int, n_keys: int, n_buckets: int, max_distance: 
     """
     per_side = n_buckets if causal else n_buckets // 2
     exact = per_side // 2
-
-    def bucket(distance: int) -> int:
-        """Of a key so many positions before the query; after it where that is negative."""
-        if causal and distance < 0:
-            return 0  # masked
-        away = abs(distance)
-        if away >= exact:
-            share = math.log(away / exact) / math.log(max_distance / exact)
-            away = min(per_side - 1, exact + int(share * (per_side - exact)))
-        return away + (per_side if distance < 0 else 0)
-
-    of_distance = [bucket(distance) for distance in range(n_keys - 1, -n_keys, -1)]
-    return [of_distance[n_keys - 1 - query : 2 * n_keys - 1 - query] for query in range(n_keys - n_queries, n_keys)]
+    distance = torch.arange(n_keys - 1, -n_keys, -1, device=device)  # of a key before the query; negative after it
+    away = distance.clamp(min=0) if causal else distance.abs()
+    share = (away.clamp(min=exact).double() / exact).log() / math.log(max_distance / exact)
+    steps = share * (per_side - exact) + 1e-9  # rounding must not hold back a range that begins at a whole number
+    far = (exact + steps.long()).clamp(max=per_side - 1)
+    of_distance = torch.where(away < exact, away, far)
+    if not causal:
+        of_distance = of_distance + per_side * (distance < 0)
+    position = torch.arange(n_keys, device=device)
+    return of_distance[n_keys - 1 - position[n_keys - n_queries :, None] + position]
 
 
 def _angles(n_positions: int, width: int, like: Tensor, first: int, base: float = 10_000.0) -> Tensor:
     """position / base^(2i/width), [n_positions, width/2], in float64 so that far positions keep their angle."""
     position = torch.arange(first, first + n_positions, dtype=torch.float64, device=like.device)
-    frequency = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=like.device) / width)
-    return position[:, None] * frequency
+    frequencies = [base ** (-i / width) for i in range(0, width, 2)]
+    return position[:, None] * torch.tensor(frequencies, dtype=torch.float64, device=like.device)
