@@ -2,8 +2,8 @@
 
 The keys are those of the published files; what a file leaves to the library's defaults is left out here too.
 
-Source:  each total is what the model's own class in the transformers library, release 5.24, has on the meta device, each
-         parameter once; tests/transformers_parity counts them again. Where a total was published too, it says so.
+Source:  each total is what the model's own class in the transformers library, release 5.24, has on the meta device,
+         each parameter once; tests/transformers_parity counts them again. Where a total was published too, it says so.
 """
 
 from __future__ import annotations
@@ -113,10 +113,12 @@ PUBLIC: dict[str, tuple[Config, int]] = {
     "meta-llama/Meta-Llama-3-70B": (_llama(8_192, 80, 64, 28_672, 128_256, num_key_value_heads=8), 70_553_706_496),
     "meta-llama/Llama-3.1-405B": (_llama(16_384, 126, 128, 53_248, 128_256, num_key_value_heads=8), 405_853_388_800),
     "meta-llama/Llama-3.2-1B": (
-        _llama(2_048, 16, 32, 8_192, 128_256, num_key_value_heads=8, tie_word_embeddings=True, head_dim=64), 1_235_814_400,
+        _llama(2_048, 16, 32, 8_192, 128_256, num_key_value_heads=8, tie_word_embeddings=True, head_dim=64),
+        1_235_814_400,
     ),
     "meta-llama/Llama-3.2-3B": (
-        _llama(3_072, 28, 24, 8_192, 128_256, num_key_value_heads=8, tie_word_embeddings=True, head_dim=128), 3_212_749_824,
+        _llama(3_072, 28, 24, 8_192, 128_256, num_key_value_heads=8, tie_word_embeddings=True, head_dim=128),
+        3_212_749_824,
     ),
     "TinyLlama/TinyLlama-1.1B-Chat-v1.0": (_llama(2_048, 22, 32, 5_632, num_key_value_heads=4), 1_100_048_384),
     "HuggingFaceTB/SmolLM-135M": (
@@ -151,7 +153,8 @@ PUBLIC: dict[str, tuple[Config, int]] = {
         {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "vocab_size": 151_936,
          "hidden_size": 2_048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
          "head_dim": 128, "intermediate_size": 6_144, "moe_intermediate_size": 768, "num_experts": 128,
-         "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": [], "tie_word_embeddings": False}, 30_532_122_624,
+         "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": [], "tie_word_embeddings": False},
+        30_532_122_624,
     ),
     "google/gemma-2b": (
         {"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "vocab_size": 256_000, "hidden_size": 2_048,
@@ -216,7 +219,8 @@ PUBLIC: dict[str, tuple[Config, int]] = {
     ),
     "bigcode/gpt_bigcode-santacoder": (
         {"model_type": "gpt_bigcode", "architectures": ["GPTBigCodeForCausalLM"], "vocab_size": 49_280,
-         "n_positions": 2_048, "n_embd": 2_048, "n_layer": 24, "n_head": 16, "n_inner": 8_192, "multi_query": True}, 1_124_886_528,
+         "n_positions": 2_048, "n_embd": 2_048, "n_layer": 24, "n_head": 16, "n_inner": 8_192, "multi_query": True},
+        1_124_886_528,
     ),
     "stabilityai/stablelm-2-1_6b": (
         {"model_type": "stablelm", "architectures": ["StableLmForCausalLM"], "vocab_size": 100_352,
