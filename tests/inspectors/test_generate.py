@@ -132,6 +132,13 @@ def test_what_cannot_be_generated_is_said_before_anything_runs(given: dict[str, 
     assert words in caught.value.message
 
 
+@pytest.mark.parametrize("fields", [{"architecture": "encoder"}, {"architecture": "encoder_decoder"}, {"head": "none"}])
+def test_a_model_that_predicts_no_next_token_generates_none(fields: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="^generate ") as caught:
+        generate(TINY.replace(**fields), ids=[[1, 2]])
+    assert caught.value.hint
+
+
 def test_a_model_that_does_not_fit_is_refused() -> None:
     huge = ModelSpec(d_model=65_536, n_heads=64, d_ff=4 * 65_536, n_layers=200)
     with pytest.raises(InputError, match="GiB"):

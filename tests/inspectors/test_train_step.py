@@ -104,6 +104,28 @@ def test_what_cannot_be_trained_is_said_before_anything_runs(given: dict[str, An
     assert words in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"architecture": "encoder"}, "an encoder, which sees them, predicts none"),
+        ({"architecture": "encoder_decoder"}, "this one is an encoder–decoder"),
+        ({"head": "none"}, "a model without a head has none"),
+    ],
+)
+def test_a_model_that_predicts_no_next_token_is_not_trained_to(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        train_step(TINY.replace(**fields), ids=[[1, 2, 3]])
+    assert words in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_rows_of_an_offset_table_are_counted_from_its_first() -> None:
+    report = train_step(TINY.replace(position_offset=2), ids=[[3, 1, 4, 1, 5, 9]])
+    (notes,) = (table.notes for table in report.tables() if table.title == "Gradients by component")
+    assert notes[0].startswith("Nothing is predicted from a last token, so P's rows from 7 on")
+    assert notes[0].endswith("so have the 2 before position 0.")
+
+
 def test_a_step_that_does_not_fit_is_refused() -> None:
     huge = GPT2.replace(d_model=16_384, n_heads=128, d_ff=4 * 16_384, n_layers=100)
     with pytest.raises(InputError, match="the training step needs about"):

@@ -20,17 +20,18 @@ MOST_BLOCKS: Final = 5_000
 MOST_EXPERTS: Final = 20_000
 
 
-def require_decoder(spec: ModelSpec, does: str) -> None:
-    """Nothing for a causal decoder with a head; `does` is what the command does with one: "predicts the next token".
+def require_decoder(spec: ModelSpec, command: str) -> None:
+    """Nothing for a causal decoder with logits, which the command needs.
 
     Raises:  InputError that says what the model is instead.
     """
+    way_out = "choose a decoder; tfinspect trace runs every model"
     if spec.architecture == "encoder_decoder":
-        raise InputError(f"an encoder–decoder reads a source besides, and {does}", "tfinspect trace runs it, --source")
+        raise InputError(f"{command} runs a model of one stack, and this one is an encoder–decoder", way_out)
     if spec.architecture == "encoder":
-        raise InputError(f"an encoder predicts no next token, and {does}", "choose a decoder; tfinspect trace runs all")
+        raise InputError(f"{command} predicts next tokens, and an encoder, which sees them, predicts none", way_out)
     if spec.head == "none":
-        raise InputError(f"a model without a head has no logits, and {does}", "leave out --head-kind none")
+        raise InputError(f"{command} needs logits, and a model without a head has none", "leave out --head-kind none")
 
 
 def rows(

@@ -49,12 +49,14 @@ def generate(
 
     check goes through the run once more, by the other path; every_step counts the work of all steps, not of three.
 
-    Raises:  InputError for no tokens, unequal lengths, an id outside the vocabulary, prompt + max_new > n_ctx,
-             max_new < 1, temperature < 0, top_k < 1, top_p outside (0, 1], or too little memory.
+    Raises:  InputError for a model that predicts no next token, no tokens, unequal lengths, an id outside the
+             vocabulary, prompt + max_new > n_ctx, max_new < 1, temperature < 0, top_k < 1, top_p outside (0, 1], or too
+             little memory.
     Agrees:  a run without the cache, id by id and logit by logit; closed_form.generation, exactly.
     """
     subject = Subject.of(model)
     spec = subject.spec
+    batch.require_decoder(spec, "generate")
     sampling = _sampling(temperature, top_k, top_p)
     rows = batch.rows(spec, texts, ids, allow_special)
     prompt_len = batch.seq_len(

@@ -24,7 +24,7 @@ from tfinspect.spec import ModelSpec
 if TYPE_CHECKING:
     from tfinspect.measured.shapes import Observed, Traced
 
-__all__ = ["TOP", "blocks_named", "trace"]
+__all__ = ["TOP", "blocks_named", "firsts", "trace"]
 
 #: How many candidates for the next token are listed.
 TOP: Final = 5
@@ -79,7 +79,7 @@ def trace(
             looked_up=not (meta and source_by_text),
         )
         by_text = by_text or source_by_text
-    shown = blocks_named(blocks, max(spec.n_layers, spec.n_encoder_layers), firsts=_firsts(spec))
+    shown = blocks_named(blocks, max(spec.n_layers, spec.n_encoder_layers), firsts=firsts(spec))
 
     from tfinspect.measured import shapes as measured
 
@@ -150,7 +150,7 @@ def _tokenizer_note(spec: ModelSpec, rows: Sequence[Text], meta: bool) -> str:
     return f"Split by GPT-2's tokenizer into {many}; the model's own tokenizer may split it differently.{only}"
 
 
-def _firsts(spec: ModelSpec) -> tuple[int, ...]:
+def firsts(spec: ModelSpec) -> tuple[int, ...]:
     """The first block of each kind: with experts or without, with a window or without."""
     kinds: dict[tuple[bool, int], int] = {}
     for layer in range(spec.n_layers):

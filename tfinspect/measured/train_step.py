@@ -300,6 +300,7 @@ def _gradient(parameter: nn.Parameter) -> Tensor:
 
 def _arrived(name: str, gradient: Tensor) -> Arrived:
     component = params.component(name)
+    is_table = component in ("tokens", "positions", "head")
     return Arrived(
         name=name,
         component=component,
@@ -307,7 +308,7 @@ def _arrived(name: str, gradient: Tensor) -> Arrived:
         norm=_norm(gradient),
         largest=_largest(gradient),
         zeros=gradient.numel() - int(gradient.count_nonzero()),
-        rows=int((gradient != 0).any(dim=1).sum()) if component in ("tokens", "positions", "head") else 0,
+        rows=int((gradient != 0).any(dim=1).sum()) if is_table and gradient.ndim == 2 else 0,
     )
 
 

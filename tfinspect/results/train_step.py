@@ -195,8 +195,8 @@ class KeptTerm:
     """Elements of one copy."""
     copies: int
     """One per block, or 1."""
-    tensors: int
-    """Tensors of one copy."""
+    tensors: int | None
+    """Tensors of one copy; None where the values decide, as a router does that leaves some experts without a row."""
     width: int
     """Bytes of one element."""
 
@@ -204,6 +204,11 @@ class KeptTerm:
     def n_bytes(self) -> int:
         """Bytes of all copies."""
         return self.elements * self.copies * self.width
+
+    @property
+    def n_tensors(self) -> int | None:
+        """Tensors of all copies; None where the values decide."""
+        return None if self.tensors is None else self.tensors * self.copies
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,6 +253,13 @@ class TrainStep:
     def gradient_norm(self) -> float:
         """Norm of all gradients together."""
         return _joint_norm(self.gradients)
+
+    @property
+    def n_kept_tensors(self) -> int | None:
+        """Tensors that autograd keeps for backward, by the closed form; None where the values decide."""
+        numbers = [term.n_tensors for term in self.kept]
+        known = [number for number in numbers if number is not None]
+        return sum(known) if len(known) == len(numbers) else None
 
     @property
     def first_order(self) -> float:
@@ -318,7 +330,7 @@ class TrainStep:
                     "what": term.title,
                     "formula": term.formula,
                     "copies": term.copies,
-                    "tensors": term.tensors * term.copies,
+                    "tensors": term.n_tensors,
                     "bytes": term.n_bytes,
                 }
                 for term in self.kept
@@ -445,14 +457,15 @@ class TrainStep:
             Column("bytes", "bytes", "bytes", keep=9),
         )
         rows = tuple(
-            Row({"what": t.title, "formula": t.formula, "copies": t.copies, "tensors": t.tensors * t.copies,
-                 "bytes": t.n_bytes})
+            Row({"what": t.title, "formula": t.formula, "copies": t.copies, "tensors": t.n_tensors, "bytes": t.n_bytes})
             for t in self.kept
-        )  # fmt: skip
-        tensors, n_bytes = sum(t.tensors * t.copies for t in self.kept), sum(t.n_bytes for t in self.kept)
-        total = Row({"what": "total", "tensors": tensors, "bytes": n_bytes}, "total")
-        note = "A fused attention kernel keeps heads in the place of the weights, and nothing that grows with n²."
-        return Table("Kept for backward, by kind", columns, (*rows, total), (note,))
+        )
+        n_bytes = sum(t.n_bytes for t in self.kept)
+        total = Row({"what": "total", "tensors": self.n_kept_tensors, "bytes": n_bytes}, "total")
+        notes = ["A fused attention kernel keeps heads in the place of the weights, and nothing that grows with n²."]
+        if self.n_kept_tensors is None:
+            notes.append("The router decides how many experts have rows, and with it the number of tensors.")
+        return Table("Kept for backward, by kind", columns, (*rows, total), tuple(notes))
 
     def _component_table(self) -> Table:
         columns = (
@@ -474,11 +487,13 @@ class TrainStep:
         spec, reached = self.subject.spec, max(len(text.ids) for text in self.texts) - 1
         notes = []
         if spec.positions == "learned":
+            offset = spec.position_offset
+            before = f"; so have the {offset:,} before position 0" if offset else ""
             notes.append(
-                f"Nothing is predicted from a last token, so P's rows from {reached:,} on, counted from 0, have a "
-                "gradient of exactly 0."
+                f"Nothing is predicted from a last token, so P's rows from {reached + offset:,} on, counted from 0, "
+                f"have a gradient of exactly 0{before}."
             )
-        if spec.bias and spec.positions != "rope":
+        if spec.qkv_bias and spec.positions != "rope" and not spec.qk_norm:
             notes.append(
                 "attn.k.bias adds one number to all scores of a row, which softmax ignores: its gradient is rounding."
             )
