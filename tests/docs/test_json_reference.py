@@ -53,6 +53,7 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
     "tfinspect.train_step/1": (
         ["train-step", "--preset", "tiny-568", "--ids", "3,1,4"],
         ["train-step", "--d", "64", "--layers", "1", "--untied", "--optimizer", "sgd", "hello world"],
+        ["train-step", "--preset", "tiny-568", "--experts", "2", "--experts-per-token", "1", "--ids", "3,1,4"],
     ),
     "tfinspect.attention/1": (
         ["attention", "--preset", "tiny-568", "--ids", "3,1"],

@@ -134,7 +134,7 @@ def test_what_cannot_be_generated_is_said_before_anything_runs(given: dict[str, 
 
 @pytest.mark.parametrize("fields", [{"architecture": "encoder"}, {"architecture": "encoder_decoder"}, {"head": "none"}])
 def test_a_model_that_predicts_no_next_token_generates_none(fields: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="^generate ") as caught:
+    with pytest.raises(InputError, match=r"^generate ") as caught:
         generate(TINY.replace(**fields), ids=[[1, 2]])
     assert caught.value.hint
 
