@@ -280,6 +280,10 @@ class ModelSpec:
             kept |= dict.fromkeys(("qkv_bias", "out_bias", "mlp_bias", "norm_bias"), BY_RULE)
         return dataclasses.replace(self, **{**kept, **changes})
 
+    def follows_rule(self, name: str) -> bool:
+        """Whether a field has the value that its rule gives."""
+        return name in _RULES and getattr(self, name) == _RULES[name](self)
+
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, in the order of the class."""
         return dataclasses.asdict(self)

@@ -37,7 +37,7 @@ def compare(models: Models = None, n: SeqLen = None, check: Check = True, json_o
         raise InputError(
             f"compare takes two or more models, and {len(models or ()) or 'none'} was given", "for example gpt1 gpt2"
         )
-    report = inspector.compare([resolve(name) for name in models], seq_len=n, check=False)
+    report = inspector.compare([resolve(target=name) for name in models], seq_len=n, check=False)
     output = Output(json_output)
     output.show(report)
     if check:

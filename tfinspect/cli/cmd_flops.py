@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tfinspect.cli.command import whole
-from tfinspect.cli.options import Check, Json, model_flags
+from tfinspect.cli.options import Check, Json, Model, model_flags
 from tfinspect.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ EveryMode = Annotated[
 @model_flags
 def flops(
     source: Source,
+    model: Model = None,
     n: SeqLen = None,
     batch: Batch = 1,
     causal: Causal = "full",
@@ -54,6 +55,7 @@ def flops(
 
     Examples:
       tfinspect flops --n 1024
+      tfinspect flops mistral-7b --n 4096 --no-check
       tfinspect flops --preset gpt2-xl --causal half --sweep 128:65536 --no-check
     """
     from tfinspect.inspectors import flops as inspector

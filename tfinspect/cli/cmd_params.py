@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tfinspect.cli.options import Check, Json, model_flags
+from tfinspect.cli.options import Check, Json, Model, model_flags
 
 if TYPE_CHECKING:
     from tfinspect.sources.resolve import Source
@@ -23,6 +23,7 @@ Expect = Annotated[
 @model_flags
 def params(
     source: Source,
+    model: Model = None,
     expect: Expect = None,
     per_tensor: PerTensor = False,
     check: Check = True,
@@ -34,7 +35,8 @@ def params(
 
     Examples:
       tfinspect params --d 768 --layers 12
-      tfinspect params --preset gpt2-xl --untied --per-tensor --no-check
+      tfinspect params mixtral-8x7b
+      tfinspect params path/to/config.json --no-check
     """
     from tfinspect.inspectors import params as inspector
     from tfinspect.render.output import Output

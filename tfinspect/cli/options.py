@@ -11,7 +11,7 @@ import typer
 
 from tfinspect.spec import CHOICES, FLAGS
 
-__all__ = ["Check", "Json", "Seed", "model_flags"]
+__all__ = ["Check", "Json", "Model", "Seed", "model_flags"]
 
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document instead of text.")]
 Check = Annotated[
@@ -23,6 +23,11 @@ Check = Annotated[
 ]
 
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")]
+
+Model = Annotated[
+    Optional[str],  # noqa: UP045 - typer on Python 3.10 reads this spelling
+    typer.Argument(metavar="[MODEL]", help="A preset, or a config.json or a directory with one.", show_default=False),
+]
 
 MODEL_PANEL: Final = "Model (default: GPT-2 Small)"
 FEATURE_PANEL: Final = "Features beyond GPT-2 (default: the preset's)"
@@ -48,7 +53,8 @@ def _switch(field: str, help: str) -> Any:
 
 #: Keyword of `sources.resolve.resolve` and how it is typed.
 MODEL_FLAGS: Final[dict[str, Any]] = {
-    "preset_name": _model(str, "--preset", metavar="NAME", help="A named model: gpt2-xl, gpt1, tiny-568, ..."),
+    "preset_name": _model(str, "--preset", metavar="NAME", help="A named model: gpt2-xl, llama-7b, tiny-568, ..."),
+    "config": _model(str, "--config", metavar="PATH", help="A Hugging Face config.json, or a directory with one."),
     "d_model": _model(int, "--d", "--d-model", metavar="D", help="Width of the residual stream."),
     "n_layers": _model(int, "--layers", metavar="L", help="Blocks."),
     "n_heads": _model(int, "--heads", metavar="H", help="Attention heads per block; by default d/64."),
@@ -101,11 +107,14 @@ _FIELDS: Final = {"head_kind": "head"}
 def model_flags(command: Callable[..., None]) -> Callable[..., None]:
     """A command with all model flags in the place of its parameter ``source``, which receives the resolved Source.
 
+    A parameter ``model``, of type `Model`, names the model as an argument, and is resolved with the flags.
+
     Raises:  InputError, when the command is called, for an unknown preset or an invalid field.
     """
     own = dict(inspect.signature(command).parameters)
     if own.pop("source", None) is None:
         raise TypeError(f"{command.__name__} takes no source")
+    takes_target = "model" in own
     # not typing.get_type_hints: Python 3.10 wraps whatever has the default None once more, and typer finds no option
     hints = inspect.get_annotations(command, locals={"Source": Any}, eval_str=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -117,6 +126,8 @@ def model_flags(command: Callable[..., None]) -> Callable[..., None]:
         from tfinspect.sources.resolve import resolve
 
         model = {_FIELDS.get(name, name): given.pop(name) for name in MODEL_FLAGS}
+        if takes_target:
+            model["target"] = given.pop("model")
         command(source=resolve(**model), **given)
 
     with_source.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

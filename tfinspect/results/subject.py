@@ -27,6 +27,8 @@ class Described(Protocol):
     def derived(self) -> tuple[str, ...]: ...
     @property
     def remark(self) -> str: ...
+    @property
+    def incomplete(self) -> tuple[str, ...]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Subject:
     """Values that a rule chose because the user left them out."""
     remark: str = ""
     """What a careful reader should know about a published count, and no more."""
+    incomplete: tuple[str, ...] = ()
+    """What a configuration says that could change a count and is not understood; the figures are then incomplete."""
 
     @classmethod
     def of(cls, model: ModelSpec | Preset | Described) -> Subject:
@@ -56,20 +60,21 @@ class Subject:
         if not isinstance(model, ModelSpec):
             if not isinstance(getattr(model, "spec", None), ModelSpec):
                 raise InputError(f"{model!r} is no model", "give a ModelSpec, a preset, or what resolve returns")
-            return cls(model.name, model.title, model.spec, model.origin, model.derived, model.remark)
+            return cls(model.name, model.title, model.spec, model.origin, model.derived, model.remark, model.incomplete)
         for known in PRESETS.values():
             if model == known.spec:
                 return cls(known.name, known.title, model, known.source, remark=known.remark)
         return cls("custom", "custom model", model, "a ModelSpec made in Python")
 
     def opening(self) -> str:
-        """How a conventions line begins: the title and the whole spec."""
-        return f"{self.title}: {self.spec.summary()}"
+        """How a conventions line begins: the title and the whole spec, and whether that is all of it."""
+        return f"{'INCOMPLETE, ' if self.incomplete else ''}{self.title}: {self.spec.summary()}"
 
     def notes(self) -> tuple[str, ...]:
         """The provenance in sentences: origin, and what a rule chose."""
         chosen = (f"Chosen by rule: {'; '.join(self.derived)}.",) if self.derived else ()
-        return (f"Source of the spec: {self.origin}.", *chosen)
+        lacks = (f"Incomplete, figures may be wrong: {'; '.join(self.incomplete)}.",) if self.incomplete else ()
+        return (*lacks, f"Source of the spec: {self.origin}.", *chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: name, title, origin, derived values and the spec's fields."""
@@ -78,5 +83,6 @@ class Subject:
             "title": self.title,
             "origin": self.origin,
             "derived": list(self.derived),
+            "incomplete": list(self.incomplete),
             "spec": self.spec.to_dict(),
         }

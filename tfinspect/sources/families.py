@@ -66,9 +66,18 @@ def _gpt_bigcode(c: Reading) -> Fields:
     return {**fields, "n_kv_heads": 1 if c.flag(True, "multi_query") else fields["n_heads"]}
 
 
-def _llama_like(c: Reading, fields: Fields, *, kv: int | None, head_dim: int | None, eps: float, tied: bool) -> Fields:
+def _llama_like(
+    c: Reading,
+    fields: Fields,
+    *,
+    kv: int | None,
+    head_dim: int | None,
+    eps: float,
+    tied: bool,
+    theta: float = 10_000.0,
+) -> Fields:
     """RMSNorm, RoPE, a gated MLP, grouped keys, no biases: what most families of today have in common."""
-    base, part = c.rope()
+    base, part = c.rope(theta=theta)
     d, h = fields["d_model"], fields["n_heads"]
     d_head = c.maybe(head_dim, "head_dim", rule=d // h if d % h == 0 else None)
     fields = {
@@ -117,7 +126,7 @@ def _mistral(c: Reading) -> Fields:
 def _mixtral(c: Reading) -> Fields:
     fields = _hidden(c, 32_000, 4_096, 32, 32, 131_072)
     return {
-        **_llama_like(c, fields, kv=8, head_dim=None, eps=1e-5, tied=False),
+        **_llama_like(c, fields, kv=8, head_dim=None, eps=1e-5, tied=False, theta=1e6),
         "d_ff": c.size(14_336, "intermediate_size"),
         "activation": c.curve("silu", "hidden_act", gated=True),
         "window": c.maybe(None, "sliding_window", rule=0) or 0,

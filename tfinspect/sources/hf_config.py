@@ -40,7 +40,7 @@ class Configured:
     model_type: str
     spec: ModelSpec
     assumed: tuple[str, ...]
-    """Values that the file leaves out: "num_key_value_heads = 32, the library's default"."""
+    """Values that the file leaves out, by the library's default: "num_key_value_heads = 32"."""
     incomplete: tuple[str, ...]
     """What could change a count and is not understood; empty where the spec is the whole truth."""
     remarks: tuple[str, ...]

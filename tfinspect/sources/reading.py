@@ -110,13 +110,13 @@ class Reading:
             raise InputError(f"{self.where}: the activation {word!r} is not known", f"known: {', '.join(CURVES)}")
         return curve
 
-    def rope(self, factor: float = 1.0, *keys: str) -> tuple[float, float]:
+    def rope(self, factor: float = 1.0, *keys: str, theta: float = 10_000.0) -> tuple[float, float]:
         """The base of RoPE's angles, and which part of a head it turns."""
         nested = self.config.get("rope_parameters") or {}
         if not isinstance(nested, dict):
             raise InputError(f"{self.where}: rope_parameters must be an object, not {short(nested)}")
         inner = Reading(nested, f"{self.where}: rope_parameters")
-        base = self.real(inner.real(10_000.0, "rope_theta"), "rope_theta", "rotary_emb_base")
+        base = self.real(inner.real(theta, "rope_theta"), "rope_theta", "rotary_emb_base")
         part = self.real(inner.real(factor, "partial_rotary_factor"), "partial_rotary_factor", *keys)
         if not 0 < part <= 1:
             raise InputError(f"{self.where}: {(keys or ('partial_rotary_factor',))[0]} is {part:g}", "give 0 to 1")
@@ -146,7 +146,7 @@ class Reading:
 
     def _assume(self, key: str, value: Assumed) -> Assumed:
         said = str(value).lower() if isinstance(value, bool) else value
-        self.assumed.append(f"{key} = {said}, the library's default")
+        self.assumed.append(f"{key} = {said}")
         return value
 
     def _integer(self, key: str, value: object, least: int) -> int:

@@ -1,11 +1,15 @@
-"""From what a user typed to one Source: a preset, and the flags that change it."""
+"""From what a user typed to one Source: a preset or a configuration file, and the flags that change it."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from tfinspect.errors import InputError
 from tfinspect.presets import DEFAULT, PRESETS, preset
+from tfinspect.sources import hf_config
 from tfinspect.spec import ModelSpec, derive
 
 __all__ = ["Source", "resolve"]
@@ -16,7 +20,7 @@ class Source:
     """The model that a command is about, and how it was come by."""
 
     name: str
-    """The preset's name, or "custom" where flags changed it into something else."""
+    """The preset's name, the family of a configuration, or "custom" where flags changed it into something else."""
     title: str
     """What a reader knows it as."""
     spec: ModelSpec
@@ -26,6 +30,8 @@ class Source:
     """Values that a rule chose because the user left them out."""
     remark: str = ""
     """A remark on a published count, where the preset has one and the spec is the preset's."""
+    incomplete: tuple[str, ...] = ()
+    """What a configuration says that could change a count and is not understood."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: name, origin, derived values and the spec's fields."""
@@ -34,17 +40,31 @@ class Source:
             "title": self.title,
             "origin": self.origin,
             "derived": list(self.derived),
+            "incomplete": list(self.incomplete),
             "spec": self.spec.to_dict(),
         }
 
 
-def resolve(preset_name: str | None = None, **given: Any) -> Source:
-    """The model named by a preset (GPT-2 Small if none) with the fields that are not None changed.
+def resolve(
+    preset_name: str | None = None, *, target: str | None = None, config: str | None = None, **given: Any
+) -> Source:
+    """The model that a preset, a config.json or either of them names, with the fields that are not None changed.
 
-    A spec that equals a preset's is that preset, however it was typed: ``--d 1024 --layers 24`` is gpt2-medium.
+    GPT-2 Small where none is named. A target is a preset's name, or the path of a config.json or of a directory that
+    holds one. A spec that equals a preset's is that preset, however it was typed: ``--d 1024 --layers 24`` is
+    gpt2-medium.
 
-    Raises:  InputError for an unknown preset or an invalid field.
+    Raises:  InputError for two models, a target that is neither or both, an unknown preset, a configuration that cannot
+             be used, or an invalid field.
     """
+    named = {"MODEL": target, "--preset": preset_name, "--config": config}
+    typed = [f"{way} {name}" for way, name in named.items() if name is not None]
+    if len(typed) > 1:
+        raise InputError(f"two models are named: {' and '.join(typed)}", "give one of them")
+    if target is not None:
+        preset_name, config = _told_apart(target)
+    if config is not None:
+        return _configured(Path(config), given)
     base = preset(preset_name) if preset_name is not None else DEFAULT
     spec, rules = derive(base.spec, given)
     if spec == base.spec:
@@ -52,5 +72,42 @@ def resolve(preset_name: str | None = None, **given: Any) -> Source:
     for known in PRESETS.values():
         if spec == known.spec:
             return Source(known.name, known.title, spec, known.source, rules, known.remark)
-    changed = [name for name, value in dataclasses.asdict(spec).items() if value != getattr(base.spec, name)]
-    return Source("custom", "custom model", spec, f"{base.name} with {', '.join(changed)} changed", rules)
+    return Source("custom", "custom model", spec, f"{base.name} with {_changed(base.spec, spec, given)} changed", rules)
+
+
+def _told_apart(target: str) -> tuple[str | None, str | None]:
+    """A target as a preset's name or as a path.
+
+    Raises:  InputError where it is neither, and where it is both.
+    """
+    path = Path(target)
+    try:
+        there = (path / "config.json").is_file() or path.is_file() or (path.is_dir() and target not in PRESETS)
+    except (OSError, ValueError):
+        there = False
+    if target in PRESETS and there:
+        raise InputError(
+            f"{target!r} is a preset, and a path here too", f"give --preset {target}, or --config ./{target}"
+        )
+    if there or any(sign in target for sign in ("/", "\\")) or target.endswith(".json"):
+        return None, target
+    return target, None
+
+
+def _configured(path: Path, given: Mapping[str, Any]) -> Source:
+    """The model of a configuration file, with the fields that are not None changed."""
+    found = hf_config.read(path)
+    spec, rules = derive(found.spec, given)
+    origin = f"{path} ({found.model_type})"
+    if spec != found.spec:
+        origin += f" with {_changed(found.spec, spec, given)} changed"
+    assumed = (f"{', '.join(found.assumed)} (the library's defaults)",) if found.assumed else ()
+    derived = (*found.remarks, *assumed, *rules)
+    title = f"{found.model_type} of {path}"
+    return Source(found.model_type, title, spec, origin, derived, incomplete=found.incomplete)
+
+
+def _changed(base: ModelSpec, spec: ModelSpec, given: Mapping[str, Any]) -> str:
+    """The fields that a user or a stated rule changed, without those that follow from them."""
+    differs = [name for name, value in spec.to_dict().items() if value != getattr(base, name)]
+    return ", ".join(name for name in differs if given.get(name) is not None or not spec.follows_rule(name))
