@@ -13,17 +13,30 @@ Source:  the parameter names of the families' released checkpoints, as their mod
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+import torch
 from torch import Tensor
 
+from tfinspect.dims import brackets
 from tfinspect.errors import InputError
 from tfinspect.model.build import Model, build
+from tfinspect.model.encoder_decoder import EncoderDecoder
 from tfinspect.spec import ModelSpec
 
 __all__ = ["FAMILIES", "converted", "load"]
+
+#: What BERT's first checkpoints call a gain and a bias.
+_OLD_WORDS: Final = {"weight": "gamma", "bias": "beta"}
+
+#: Names that an error shows.
+SHOWN: Final = 4
+
+#: A part of a name that is a number.
+_NUMBER: Final = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 #: From one of their tensors, the spec and the numbers in our name to ours.
 Taking: TypeAlias = Callable[[Tensor, ModelSpec, tuple[int, ...]], Tensor]
@@ -46,23 +59,30 @@ def plus_one(tensor: Tensor, spec: ModelSpec, at: tuple[int, ...]) -> Tensor:
     return tensor + 1
 
 
-def of_qkv(part: int, *, flipped: bool = False) -> Taking:
+def of_qkv(part: int) -> Taking:
     """Q, K or V out of one matrix that holds them one after the other."""
+    return lambda tensor, spec, at: tensor.split((spec.d_attn, spec.d_kv, spec.d_kv))[part]
+
+
+def of_flipped_qkv(part: int) -> Taking:
+    """The same out of a matrix [in, out]."""
+    return lambda tensor, spec, at: of_qkv(part)(transposed(tensor, spec, at), spec, at)
+
+
+def of_groups(part: int) -> Taking:
+    """Q, K or V out of one matrix that holds, for each head of keys, its queries, its key and its value."""
 
     def take(tensor: Tensor, spec: ModelSpec, at: tuple[int, ...]) -> Tensor:
-        whole = transposed(tensor, spec, at) if flipped else tensor
-        return whole.split((spec.d_attn, spec.d_kv, spec.d_kv))[part]
+        n_queries = spec.n_heads // spec.n_kv_heads
+        groups = tensor.unflatten(0, (spec.n_kv_heads, n_queries + 2, spec.d_head))
+        return groups.split((n_queries, 1, 1), dim=1)[part].flatten(0, 2)
 
     return take
 
 
-def of_heads(part: int) -> Taking:
-    """Q, K or V out of one matrix that holds them head by head."""
-
-    def take(tensor: Tensor, spec: ModelSpec, at: tuple[int, ...]) -> Tensor:
-        return tensor.unflatten(0, (spec.n_heads, 3, spec.d_head))[:, part].flatten(0, 1)
-
-    return take
+def over_root_d(tensor: Tensor, spec: ModelSpec, at: tuple[int, ...]) -> Tensor:
+    """The last gain over √d where the head is tied: T5 divides what such a head reads by as much."""
+    return tensor / math.sqrt(spec.d_model) if spec.tied_head else tensor
 
 
 def half(part: int) -> Taking:
@@ -123,17 +143,20 @@ _GEMMA: Final[Mapping[str, Origin]] = {
 }
 
 
-def _gpt(h: str, embed: Mapping[str, Origin], end: Mapping[str, Origin]) -> dict[str, Origin]:
-    """GPT-1 and GPT-2, whose linear maps are stored [in, out]."""
-    names = {f"attn.{name}": (f"{h}.attn.c_attn", of_qkv(part, flipped=True)) for part, name in enumerate("qkv")}
-    rest = {
-        "attn.out": (f"{h}.attn.c_proj", transposed),
-        "mlp.up": (f"{h}.mlp.c_fc", transposed),
-        "mlp.down": (f"{h}.mlp.c_proj", transposed),
-        "norm1": (f"{h}.ln_1", as_it_is),
-        "norm2": (f"{h}.ln_2", as_it_is),
+def _gpt(qkv: Callable[[int], Taking], other: Taking, embed: Mapping[str, Origin]) -> dict[str, Origin]:
+    """GPT-1, GPT-2 and those that are built like them, whose linear maps are stored one way or the other."""
+    at = "transformer.h.{}"
+    return {
+        **embed,
+        **{f"blocks.{{}}.attn.{n}": (f"{at}.attn.c_attn", qkv(part)) for part, n in enumerate("qkv")},
+        "blocks.{}.attn.out": (f"{at}.attn.c_proj", other),
+        "blocks.{}.mlp.up": (f"{at}.mlp.c_fc", other),
+        "blocks.{}.mlp.down": (f"{at}.mlp.c_proj", other),
+        "blocks.{}.norm1": f"{at}.ln_1",
+        "blocks.{}.norm2": f"{at}.ln_2",
+        "final_norm": "transformer.ln_f",
+        "head": "lm_head",
     }
-    return {**embed, **{f"blocks.{{}}.{ours}": theirs for ours, theirs in {**names, **rest}.items()}, **end}
 
 
 def _bart(side: str) -> dict[str, Origin]:
@@ -177,23 +200,40 @@ def _t5(side: str) -> dict[str, Origin]:
             names[f"blocks.{{}}.{ours}.{name}"] = f"{at}.{theirs}.{letter}"
     for number in range(last + 1):
         names[f"blocks.{{}}.norm{number + 1}"] = f"{at}.{number}.layer_norm"
+    if side == "decoder":
+        names["final_norm"] = (f"{side}.final_layer_norm", over_root_d)
     return {f"{side}.{ours}": theirs for ours, theirs in names.items()}
 
 
+def _bert(model: str) -> dict[str, Origin]:
+    """The stack of BERT and of those that are built like it."""
+    at = f"{model}.encoder.layer.{{}}"
+    return {
+        "embed.tokens": f"{model}.embeddings.word_embeddings",
+        "embed.positions": f"{model}.embeddings.position_embeddings",
+        "embed.norm": f"{model}.embeddings.LayerNorm",
+        "blocks.{}.attn.q": f"{at}.attention.self.query",
+        "blocks.{}.attn.k": f"{at}.attention.self.key",
+        "blocks.{}.attn.v": f"{at}.attention.self.value",
+        "blocks.{}.attn.out": f"{at}.attention.output.dense",
+        "blocks.{}.norm1": f"{at}.attention.output.LayerNorm",
+        "blocks.{}.mlp.up": f"{at}.intermediate.dense",
+        "blocks.{}.mlp.down": f"{at}.output.dense",
+        "blocks.{}.norm2": f"{at}.output.LayerNorm",
+    }
+
+
+_GPT2_EMBED: Final[Mapping[str, Origin]] = {"embed.tokens": "transformer.wte", "embed.positions": "transformer.wpe"}
 _NEOX_LAYER: Final = "gpt_neox.layers.{}"
-_BERT_LAYER: Final = "bert.encoder.layer.{}"
 
 #: For each family, our modules and where they come from.
 FAMILIES: Final[Mapping[str, Mapping[str, Origin]]] = {
-    "gpt2": _gpt(
-        "transformer.h.{}",
-        {"embed.tokens": "transformer.wte", "embed.positions": "transformer.wpe"},
-        {"final_norm": "transformer.ln_f", "head": "lm_head"},
-    ),
+    "gpt2": _gpt(of_flipped_qkv, transposed, _GPT2_EMBED),
+    "gpt_bigcode": _gpt(of_groups, as_it_is, _GPT2_EMBED),
     "openai-gpt": _gpt(
-        "transformer.h.{}",
+        of_flipped_qkv,
+        transposed,
         {"embed.tokens": "transformer.tokens_embed", "embed.positions": "transformer.positions_embed"},
-        {"head": "lm_head"},
     ),
     "llama": _LLAMA,
     "mistral": _LLAMA,
@@ -221,6 +261,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Origin]]] = {
         "blocks.{}.mlp.down": "model.layers.{}.mlp.fc2",
         "final_norm": "model.final_layernorm",
     },
+    "stablelm": _LLAMA,
     "starcoder2": {
         **_LLAMA,
         "blocks.{}.mlp.up": "model.layers.{}.mlp.c_fc",
@@ -230,7 +271,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Origin]]] = {
         "embed.tokens": "gpt_neox.embed_in",
         "blocks.{}.norm1": f"{_NEOX_LAYER}.input_layernorm",
         **{
-            f"blocks.{{}}.attn.{n}": (f"{_NEOX_LAYER}.attention.query_key_value", of_heads(i))
+            f"blocks.{{}}.attn.{n}": (f"{_NEOX_LAYER}.attention.query_key_value", of_groups(i))
             for i, n in enumerate("qkv")
         },
         "blocks.{}.attn.out": f"{_NEOX_LAYER}.attention.dense",
@@ -256,7 +297,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Origin]]] = {
         "embed.norm": "transformer.word_embeddings_layernorm",
         "blocks.{}.norm1": "transformer.h.{}.input_layernorm",
         **{
-            f"blocks.{{}}.attn.{n}": ("transformer.h.{}.self_attention.query_key_value", of_heads(i))
+            f"blocks.{{}}.attn.{n}": ("transformer.h.{}.self_attention.query_key_value", of_groups(i))
             for i, n in enumerate("qkv")
         },
         "blocks.{}.attn.out": "transformer.h.{}.self_attention.dense",
@@ -268,43 +309,61 @@ FAMILIES: Final[Mapping[str, Mapping[str, Origin]]] = {
     },
     "falcon": {
         "embed.tokens": "transformer.word_embeddings",
-        "blocks.{}.norm1": "transformer.h.{}.input_layernorm",
+        "blocks.{}.norm1": [("transformer.h.{}.input_layernorm", as_it_is), ("transformer.h.{}.ln_attn", as_it_is)],
         **{
-            f"blocks.{{}}.attn.{n}": ("transformer.h.{}.self_attention.query_key_value", of_qkv(i))
+            f"blocks.{{}}.attn.{n}": ("transformer.h.{}.self_attention.query_key_value", of_groups(i))
             for i, n in enumerate("qkv")
         },
         "blocks.{}.attn.out": "transformer.h.{}.self_attention.dense",
+        "blocks.{}.norm2": [
+            ("transformer.h.{}.ln_mlp", as_it_is),
+            ("transformer.h.{}.post_attention_layernorm", as_it_is),
+        ],
         "blocks.{}.mlp.up": "transformer.h.{}.mlp.dense_h_to_4h",
         "blocks.{}.mlp.down": "transformer.h.{}.mlp.dense_4h_to_h",
         "final_norm": "transformer.ln_f",
         "head": "lm_head",
     },
     "bert": {
-        "embed.tokens": "bert.embeddings.word_embeddings",
-        "embed.positions": "bert.embeddings.position_embeddings",
+        **_bert("bert"),
         "embed.types": "bert.embeddings.token_type_embeddings",
-        "embed.norm": "bert.embeddings.LayerNorm",
-        "blocks.{}.attn.q": f"{_BERT_LAYER}.attention.self.query",
-        "blocks.{}.attn.k": f"{_BERT_LAYER}.attention.self.key",
-        "blocks.{}.attn.v": f"{_BERT_LAYER}.attention.self.value",
-        "blocks.{}.attn.out": f"{_BERT_LAYER}.attention.output.dense",
-        "blocks.{}.norm1": f"{_BERT_LAYER}.attention.output.LayerNorm",
-        "blocks.{}.mlp.up": f"{_BERT_LAYER}.intermediate.dense",
-        "blocks.{}.mlp.down": f"{_BERT_LAYER}.output.dense",
-        "blocks.{}.norm2": f"{_BERT_LAYER}.output.LayerNorm",
         "mlm.dense": "cls.predictions.transform.dense",
         "mlm.norm": "cls.predictions.transform.LayerNorm",
         "head": [("cls.predictions.decoder", as_it_is), ("cls.predictions", as_it_is)],
         "pooler": "bert.pooler.dense",
     },
+    "roberta": {
+        **_bert("roberta"),
+        "embed.types": "roberta.embeddings.token_type_embeddings",
+        "mlm.dense": "lm_head.dense",
+        "mlm.norm": "lm_head.layer_norm",
+        "head": [("lm_head.decoder", as_it_is), ("lm_head", as_it_is)],
+        "pooler": "roberta.pooler.dense",
+    },
+    "distilbert": {
+        "embed.tokens": "distilbert.embeddings.word_embeddings",
+        "embed.positions": "distilbert.embeddings.position_embeddings",
+        "embed.norm": "distilbert.embeddings.LayerNorm",
+        **{
+            f"blocks.{{}}.attn.{n}": f"distilbert.transformer.layer.{{}}.attention.{n}_lin"
+            for n in ("q", "k", "v", "out")
+        },
+        "blocks.{}.norm1": "distilbert.transformer.layer.{}.sa_layer_norm",
+        "blocks.{}.mlp.up": "distilbert.transformer.layer.{}.ffn.lin1",
+        "blocks.{}.mlp.down": "distilbert.transformer.layer.{}.ffn.lin2",
+        "blocks.{}.norm2": "distilbert.transformer.layer.{}.output_layer_norm",
+        "mlm.dense": "vocab_transform",
+        "mlm.norm": "vocab_layer_norm",
+        "head": "vocab_projector",
+    },
     "bart": {**_bart("encoder"), **_bart("decoder"), "head": "lm_head"},
     "t5": {**_t5("encoder"), **_t5("decoder"), "head": "lm_head"},
 }
 
-#: Their tensors that hold no parameter of ours: masks, tables of angles, and second names of a tied table.
-_NO_PARAMETERS: Final = re.compile(
-    r"(^|\.)(attn\.bias|attn\.masked_bias|attention\.bias|masked_bias|inv_freq|position_ids|final_logits_bias)$"
-    r"|^(lm_head|embed_out)\.(weight|bias)$|^cls\.predictions\.(decoder\.(weight|bias)|bias)$|(^|\.)embed_tokens\.weight$|rotary_emb\."
+#: Their tensors that no logit hangs on: masks, tables of angles, numbers of positions, and BERT's other heads.
+_NO_MATTER: Final = re.compile(
+    r"(^|\.)(attn\.bias|attn\.masked_bias|attention\.bias|attention\.masked_bias|inv_freq|position_ids)$"
+    r"|^(bert|roberta)\.pooler\.|^cls\.seq_relationship\."
 )
 
 
@@ -315,61 +374,83 @@ def load(family: str, tensors: Mapping[str, Tensor], spec: ModelSpec) -> Model:
     """
     model = build(spec, device="meta")
     model.load_state_dict(converted(family, tensors, spec), assign=True, strict=False)
-    tie(model)
+    if model.head is not None and spec.tied_head:
+        stack = model.encoder if isinstance(model, EncoderDecoder) else model
+        model.head.weight = stack.embed.tokens.weight
     return model.eval()
 
 
-def tie(model: Model) -> None:
-    """The head's matrix is the token table again, where the spec says so."""
-    if model.spec.tied_head and model.head is not None:
-        tokens = (
-            "encoder.embed.tokens.weight" if model.spec.architecture == "encoder_decoder" else "embed.tokens.weight"
-        )
-        model.head.weight = model.get_parameter(tokens)
-
-
 def converted(family: str, tensors: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
-    """A checkpoint's tensors by the core's names.
+    """A checkpoint's tensors by the core's names, tied ones once.
 
     Shapes:  linear weights [out, in], as in the core.
-    Raises:  InputError for an unknown family, and naming tensors that are missing, left over or of another shape.
+    Raises:  InputError for an unknown family, and naming tensors that are missing, of another shape, or left over.
     """
     if family not in FAMILIES:
         raise InputError(f"no weights of {family!r} can be read", f"known: {', '.join(FAMILIES)}")
     found: dict[str, Tensor] = {}
-    used: set[str] = set()
+    used: dict[str, Tensor] = {}
     missing, misshapen = [], []
     for name, parameter in build(spec, device="meta").named_parameters():
-        taken = _taken(FAMILIES[family], name, tensors, spec)
-        if taken is None:
+        origin = _origin(FAMILIES[family], name, tensors)
+        if origin is None:
             missing.append(name)
             continue
-        theirs, tensor = taken
-        used.add(theirs)
-        if tensor.shape != parameter.shape:
-            misshapen.append(f"{theirs} is {list(tensor.shape)} where {name} is {list(parameter.shape)}")
-        found[name] = tensor
-    left = [name for name in tensors if name not in used and not _NO_PARAMETERS.search(name)]
+        theirs, taking, at = origin
+        used[theirs] = tensors[theirs]
+        try:
+            found[name] = taking(tensors[theirs], spec, at)
+        except (RuntimeError, IndexError):  # it cannot be split into the parts that the spec has
+            found[name] = tensors[theirs]
+        if found[name].shape != parameter.shape:
+            misshapen.append(f"{theirs} {brackets(tensors[theirs].shape)} ({name} is {brackets(parameter.shape)})")
+    twice = _second_names(FAMILIES[family])
+    left = [name for name in tensors if name not in used and not _is_nothing_new(name, tensors, used, twice)]
     for names, what in ((missing, "has nothing for"), (misshapen, "does not fit:"), (left, "has unknown tensors:")):
         if names:
-            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-            raise InputError(f"the checkpoint {what} {', '.join(names[:4])}{more}", "is it of this model?")
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            raise InputError(f"the checkpoint {what} {', '.join(names[:SHOWN])}{more}", "is it of this model?")
     return found
 
 
-def _taken(
-    table: Mapping[str, Origin], name: str, tensors: Mapping[str, Tensor], spec: ModelSpec
-) -> tuple[str, Tensor] | None:
-    """The name of their tensor and what of it is ours, or None where it is not there."""
-    path, _, kind = name.rpartition(".")
-    numbers = tuple(map(int, re.findall(r"(?<=\.)\d+(?=\.)", f".{path}.")))
-    origin = table.get(re.sub(r"(?<=\.)\d+(?=\.)", "{}", f".{path}.").strip("."))
-    if origin is None:
-        return None
-    choices = origin if isinstance(origin, list) else [(origin, as_it_is) if isinstance(origin, str) else origin]
-    for module, taking in choices:
-        theirs = module.format(*numbers)
-        for candidate in (f"{theirs}.{kind}", theirs, f"{theirs.partition('.')[2]}.{kind}"):
-            if candidate in tensors:
-                return candidate, taking(tensors[candidate], spec, numbers)
+def _origin(
+    table: Mapping[str, Origin], name: str, tensors: Mapping[str, Tensor]
+) -> tuple[str, Taking, tuple[int, ...]] | None:
+    """The name of their tensor, how ours comes out of it, and the numbers in our name; None where it is not there."""
+    module, _, kind = name.rpartition(".")
+    numbers = tuple(map(int, _NUMBER.findall(module)))
+    for place, taking in _places(table.get(_NUMBER.sub("{}", module), [])):
+        for theirs in _names(place.format(*numbers), kind):
+            if theirs in tensors:
+                return theirs, taking, numbers
     return None
+
+
+def _places(origin: Origin) -> list[tuple[str, Taking]]:
+    if isinstance(origin, list):
+        return origin
+    return [origin if isinstance(origin, tuple) else (origin, as_it_is)]
+
+
+def _names(module: str, kind: str) -> tuple[str, ...]:
+    """What a tensor of a module may be called: also by the module's name alone, without its first word, or in the words
+    of TensorFlow's norms."""
+    return f"{module}.{kind}", module, f"{module.partition('.')[2]}.{kind}", f"{module}.{_OLD_WORDS[kind]}"
+
+
+def _second_names(table: Mapping[str, Origin]) -> frozenset[str]:
+    """What a tied table may be called besides the name that is used."""
+    tied = [origin for ours, origin in table.items() if ours.endswith(("embed.tokens", "head"))]
+    return frozenset(
+        name for o in tied for place, _ in _places(o) for kind in ("weight", "bias") for name in _names(place, kind)
+    )
+
+
+def _is_nothing_new(
+    name: str, tensors: Mapping[str, Tensor], used: Mapping[str, Tensor], second_names: frozenset[str]
+) -> bool:
+    """Whether a tensor that is left over says nothing: a mask, a bias of zeros, a second name of one that is used."""
+    tensor = tensors[name]
+    if name in second_names:
+        return any(other.shape == tensor.shape and torch.equal(other, tensor) for other in used.values())
+    return bool(_NO_MATTER.search(name)) or (name.endswith("final_logits_bias") and not tensor.any())
