@@ -14,7 +14,7 @@ from tfinspect.cli.app import app
 GROUP: Any = get_command(app)
 
 MODEL = {
-    "--preset", "--d", "--d-model", "--layers", "--heads", "--d-ff", "--vocab", "--ctx", "--placement", "--final-norm",
+    "--preset", "--config", "--d", "--d-model", "--layers", "--heads", "--d-ff", "--vocab", "--ctx", "--placement", "--final-norm",
     "--no-final-norm", "--activation", "--positions", "--tied", "--untied", "--bias", "--no-bias", "--eps", "--dropout",
     "--architecture", "--encoder-layers", "--kv-heads", "--d-head", "--norm", "--qk-norm", "--no-qk-norm",
     "--position-offset", "--rope-dim", "--rope-base", "--buckets", "--max-distance", "--embed-scale",
@@ -34,6 +34,7 @@ SURFACE = {
     "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
     "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--every-mode", "--json", *CHECK, *MODEL},
     "compare": {"--n", "--seq-len", "--json", *CHECK},
+    "presets": {"--search", "--json"},
     "verify": {
         "--module", "--n", "--seq-len", "--batch", "--vocab", "--explain", "--seed", "--dtype", "--trials", "--list",
         "--json",
@@ -92,4 +93,4 @@ def test_model_flags_mean_the_same_in_each_command() -> None:
             if set(param.opts) & MODEL:
                 said.setdefault(param.opts[0], set()).add((param.help, str(param.metavar)))
     assert {flag: len(texts) for flag, texts in said.items()} == dict.fromkeys(said, 1)
-    assert len(said) == 44
+    assert len(said) == 45

@@ -26,6 +26,7 @@ from tfinspect.cli.cmd_compare import compare
 from tfinspect.cli.cmd_flops import flops
 from tfinspect.cli.cmd_generate import generate
 from tfinspect.cli.cmd_params import params
+from tfinspect.cli.cmd_presets import presets
 from tfinspect.cli.cmd_tokenize import tokenize
 from tfinspect.cli.cmd_trace import trace
 from tfinspect.cli.cmd_train_step import train_step
@@ -60,7 +61,7 @@ app = typer.Typer(
 
 COMMANDS: Final = {
     command.__name__.replace("_", "-"): command
-    for command in (tokenize, trace, params, flops, compare, verify, generate, attention, train_step)
+    for command in (tokenize, trace, params, flops, compare, presets, verify, generate, attention, train_step)
 }
 
 for _command in COMMANDS.values():

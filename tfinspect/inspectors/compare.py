@@ -12,7 +12,7 @@ from tfinspect.closed_form.structure import Stack, stacks
 from tfinspect.errors import InputError
 from tfinspect.inspectors.params import checked as params_checked
 from tfinspect.inspectors.params import params
-from tfinspect.presets import Preset
+from tfinspect.presets import PRESETS, Preset
 from tfinspect.results import agreement
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.comparison import Compared, Comparison, Layer
@@ -68,7 +68,7 @@ def require(report: Comparison) -> None:
 def _compared(subject: Subject, model: ModelSpec | Preset | Described, n: int) -> Compared:
     spec = subject.spec
     decodes = spec.architecture == "decoder" and spec.head != "none"
-    kinds = {kind.title: kind for kind in blocks(spec)}
+    kinds, preset = {kind.title: kind for kind in blocks(spec)}, PRESETS.get(subject.name)
     return Compared(
         subject=subject,
         params=params(model, check=False),
@@ -85,6 +85,7 @@ def _compared(subject: Subject, model: ModelSpec | Preset | Described, n: int) -
         ),
         forward=work.multiplications(spec, seq_len=n),
         decode_step=generation.step(spec, queries=1, keys=n) if decodes else None,
+        initialisation=preset.initialisation if preset is not None and preset.spec == spec else "",
         cache_bytes=generation.cache_bytes(spec, keys=n, number_bytes=_BF16_BYTES) if decodes else None,
     )
 
