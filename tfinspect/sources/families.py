@@ -61,8 +61,12 @@ def _openai_gpt(c: Reading) -> Fields:
 
 def _gpt_bigcode(c: Reading) -> Fields:
     c.require(False, "add_cross_attention")
-    curve = c.curve("gelu_pytorch_tanh", "activation_function")
-    fields = {**_gpt(c, 50_257, 1_024), "activation": curve}
+    c.ignore("num_key_value_heads")  # the library derives it from multi_query
+    fields = {
+        **_gpt(c, 50_257, 1_024),
+        "activation": c.curve("gelu_pytorch_tanh", "activation_function"),
+        "scale_scores": c.flag(True, "scale_attn_weights"),
+    }
     return {**fields, "n_kv_heads": 1 if c.flag(True, "multi_query") else fields["n_heads"]}
 
 
@@ -188,7 +192,15 @@ def _qwen3_moe(c: Reading) -> Fields:
     }
 
 
+def _looks_back(c: Reading) -> None:
+    """Gemma's attention sees no later position, unless its configuration says otherwise."""
+    c.ignore("use_bidirectional_attention")
+    if c.config.get("use_bidirectional_attention"):
+        raise InputError(f"{c.where}: use_bidirectional_attention is not supported", "supported: false")
+
+
 def _gemma(c: Reading) -> Fields:
+    _looks_back(c)
     bias = c.flag(False, "attention_bias")
     c.ignore("hidden_activation" if "hidden_act" in c.config else "")
     fields = _hidden(c, 256_000, 3_072, 28, 16, 8_192)
@@ -228,6 +240,7 @@ def _kinds(n_layers: int, every: int) -> list[str]:
 
 
 def _gemma2(c: Reading) -> Fields:
+    _looks_back(c)
     bias = c.flag(False, "attention_bias")
     fields = _hidden(c, 256_000, 2_304, 26, 8, 8_192)
     return {
@@ -243,6 +256,7 @@ def _gemma2(c: Reading) -> Fields:
 
 
 def _gemma3(c: Reading) -> Fields:
+    _looks_back(c)
     bias = c.flag(False, "attention_bias")
     fields = _hidden(c, 262_208, 2_304, 26, 8, 131_072)
     return {
@@ -459,7 +473,7 @@ def _distilbert(c: Reading) -> Fields:
 def _t5(c: Reading) -> Fields:
     layers = c.size(6, "num_layers", "num_hidden_layers")
     kind = c.word("relu", "feed_forward_proj")
-    c.ignore("dense_act_fn", "is_gated_act")
+    c.ignore("dense_act_fn", "is_gated_act", "scale_decoder_outputs")
     gated, _, word = kind.rpartition("-")
     if gated not in ("", "gated"):
         raise InputError(
