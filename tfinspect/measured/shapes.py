@@ -137,7 +137,7 @@ def trace(
     """
     batch, seq_len = len(ids), len(ids[0])
     if not meta:
-        require_room(spec, params.count(spec).total, batch, seq_len)
+        require_room(spec, params.count(spec).total, batch, max(seq_len, len(source[0]) if source else 0))
     model = build(spec, device="meta" if meta else "cpu", seed=seed)
     tokens, read = _ids(ids, meta), _ids(source, meta) if source else None
     recorder = Recorder(bind(spec, batch, seq_len, n_source=len(source[0]) if source else 0), stats=stats)
