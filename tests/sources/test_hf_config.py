@@ -110,6 +110,12 @@ def test_numbers_of_the_wrong_kind_are_one_line_with_key_and_value(value: object
         ({"model_type": "opt", "word_embed_proj_dim": 512, "hidden_size": 1_024, "num_attention_heads": 16},
          "word_embed_proj_dim 512 is not hidden_size 1024"),
         ({"model_type": "bart", "decoder_ffn_dim": 7}, "decoder_ffn_dim is 7 where the encoder has 4096"),
+        # a key that is left out has the library's default, 4,096, and not the encoder's width
+        ({"model_type": "bart", "encoder_ffn_dim": 8_192}, "decoder_ffn_dim is 4096 where the encoder has 8192"),
+        ({"model_type": "bart", "tie_word_embeddings": False}, "tie_word_embeddings = false is not supported"),
+        ({"model_type": "bart", "normalize_before": True}, "normalize_before = True is not supported"),
+        ({"model_type": "t5", "is_gated_act": True}, "is_gated_act = True is not supported; supported: False"),
+        ({"hidden_act": "relu"}, "the activation 'relu' is not known in a gate; known: gelu, "),
         ({"model_type": "qwen3_moe", "decoder_sparse_step": 2}, "decoder_sparse_step = 2 is not supported"),
         ({"model_type": "gpt2", "add_cross_attention": True}, "add_cross_attention = True is not supported"),
         ({"model_type": "gpt2", "n_embd": 768, "hidden_size": 512}, "says n_embd = 768 and hidden_size = 512"),
@@ -147,6 +153,17 @@ def test_the_class_that_a_configuration_names_says_which_head_it_has() -> None:
     classifier = from_dict({**bert, "architectures": ["BertForSequenceClassification"]})
     assert classifier.incomplete == ("BertForSequenceClassification: its own head is not counted",)
     assert from_dict({**bert, "architectures": ["BertForPreTraining"]}).incomplete
+
+
+def test_a_head_that_the_library_counts_otherwise_is_said() -> None:
+    # google/t5-v1_1-small: gated, and a head of its own; 76,961,152 elements in its file
+    t5 = {
+        "model_type": "t5", "d_model": 512, "d_ff": 1_024, "d_kv": 64, "num_heads": 6, "num_layers": 8,
+        "num_decoder_layers": 8, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False,
+    }  # fmt: skip
+    assert total(t5) == 76_961_152
+    assert any("head is counted apart" in said for said in from_dict(t5).remarks)
+    assert from_dict({"model_type": "bert", "tie_word_embeddings": False}).incomplete
 
 
 def test_windows_by_layer_types() -> None:

@@ -428,13 +428,16 @@ def _falcon(c: Reading) -> Fields:
 def _bert_sizes(c: Reading, v: int) -> Fields:
     c.require(False, "add_cross_attention")
     c.require("absolute", "position_embedding_type")
+    tied = c.flag(True, "tie_word_embeddings")
+    if not tied:
+        c.incomplete.append("tie_word_embeddings = false: the library then holds the head's bias twice, counted once")
     return {
         **_hidden(c, v, 768, 12, 12, 512),
         "d_ff": c.size(3_072, "intermediate_size"),
         "activation": c.curve("gelu", "hidden_act"),
         "n_token_types": c.size(2, "type_vocab_size", least=0),
         "norm_eps": c.real(1e-12, "layer_norm_eps"),
-        "tied_head": c.flag(True, "tie_word_embeddings"),
+        "tied_head": tied,
         **_ENCODER,
     }
 
@@ -473,8 +476,13 @@ def _distilbert(c: Reading) -> Fields:
 def _t5(c: Reading) -> Fields:
     layers = c.size(6, "num_layers", "num_hidden_layers")
     kind = c.word("relu", "feed_forward_proj")
-    c.ignore("dense_act_fn", "is_gated_act", "scale_decoder_outputs")
     gated, _, word = kind.rpartition("-")
+    c.require(bool(gated), "is_gated_act")
+    c.require("gelu_new" if kind == "gated-gelu" else word, "dense_act_fn")
+    c.ignore("scale_decoder_outputs")
+    tied = c.flag(True, "tie_word_embeddings")
+    if not tied:
+        c.remarks.append("the head is counted apart, as the files of T5 1.1 hold it; the library now ties it")
     if gated not in ("", "gated"):
         raise InputError(
             f"{c.where}: feed_forward_proj {kind!r} is not known", "known: relu, gelu, gated-gelu, gated-silu"
@@ -503,15 +511,23 @@ def _t5(c: Reading) -> Fields:
         "bias": False,
         "activation": curve,
         "scale_scores": False,
-        "tied_head": c.flag(True, "tie_word_embeddings"),
+        "tied_head": tied,
     }
 
 
 def _bart(c: Reading) -> Fields:
     heads, d_ff = c.size(16, "encoder_attention_heads", "num_attention_heads"), c.size(4_096, "encoder_ffn_dim")
-    for key, ours in (("decoder_attention_heads", heads), ("decoder_ffn_dim", d_ff)):
-        if (theirs := c.size(ours, key)) != ours:
+    for key, default, ours in (("decoder_attention_heads", 16, heads), ("decoder_ffn_dim", 4_096, d_ff)):
+        if (theirs := c.size(default, key)) != ours:
             raise InputError(f"{c.where}: {key} is {theirs} where the encoder has {ours}", "both stacks are alike here")
+    if not c.flag(True, "tie_word_embeddings"):
+        raise InputError(
+            f"{c.where}: tie_word_embeddings = false is not supported", "the two stacks share their table here"
+        )
+    c.require(False, "normalize_before")
+    c.require(True, "normalize_embedding")
+    c.require(False, "add_final_layer_norm")
+    c.require(False, "static_position_embeddings")
     c.ignore("num_hidden_layers")
     return {
         "vocab_size": c.size(50_265, "vocab_size"),
@@ -528,7 +544,6 @@ def _bart(c: Reading) -> Fields:
         "position_offset": 2,
         "embed_norm": True,
         "embed_scale": c.flag(False, "scale_embedding"),
-        "tied_head": c.flag(True, "tie_word_embeddings"),
     }
 
 

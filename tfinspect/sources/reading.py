@@ -103,12 +103,12 @@ class Reading:
     def curve(self, default: str, *keys: str, gated: bool = False) -> str:
         """An activation by our name, of a gate where the family has one."""
         word = self.word(default, *keys)
-        curve = CURVES.get(word)
-        if gated and curve is not None:
-            curve = next((name for name, gate in GATES.items() if gate == curve), None)
-        if curve is None:
-            raise InputError(f"{self.where}: the activation {word!r} is not known", f"known: {', '.join(CURVES)}")
-        return curve
+        gates = {curve: name for name, curve in GATES.items()}
+        known = {theirs: gates[ours] for theirs, ours in CURVES.items() if ours in gates} if gated else CURVES
+        if word not in known:
+            place = " in a gate" if gated else ""
+            raise InputError(f"{self.where}: the activation {word!r} is not known{place}", f"known: {', '.join(known)}")
+        return known[word]
 
     def rope(self, factor: float = 1.0, *keys: str, theta: float = 10_000.0) -> tuple[float, float]:
         """The base of RoPE's angles, and which part of a head it turns."""
