@@ -1,18 +1,16 @@
 """What tracing the largest named models costs: seconds beyond importing torch, and the most memory that was held.
 
-Run by hand, on a quiet machine: ``python tests/benchmarks/giants.py [NAME ...]``; by default every preset from 6 billion
-parameters on. Importing torch is timed right before each, so that a machine whose speed drifts is fair to both.
+Run by hand, on a quiet machine: ``python tests/benchmarks/giants.py [NAME ...]``; by default each preset from 6 billion
+parameters on. Each is traced in a process of its own, which imports torch, starts a clock, and then runs the command.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-
-from startup import TFINSPECT
 
 from tfinspect.closed_form.params import ledger
 from tfinspect.presets import PRESETS
@@ -23,32 +21,34 @@ LEAST_PARAMS = 6_000_000_000
 SECONDS, MEBIBYTES = 3.0, 700
 
 
-def measured(command: Sequence[str]) -> tuple[float, float]:
-    """Seconds and peak resident MiB of one process, from start to exit."""
+def traced(name: str) -> None:
+    """Trace one preset in this process, and write its seconds and its peak resident MiB on stderr."""
+    import torch  # noqa: F401 - its import is what the clock leaves out
+
     begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "COLUMNS": "80"})
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+    from tfinspect.cli.app import main as tfinspect
+
+    code = tfinspect(["trace", "--preset", name, "--meta", TEXT])
+    mebibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(time.perf_counter() - begin, mebibytes, file=sys.stderr)
+    raise SystemExit(code)
 
 
 def main() -> None:
-    importing = [sys.executable, "-c", "import torch"]
-    measured(importing)
     params = {name: sum(term.params for term in ledger(preset.spec)) for name, preset in PRESETS.items()}
     names = sys.argv[1:] or sorted((n for n in params if params[n] >= LEAST_PARAMS), key=params.__getitem__)
     print(f"{'preset':<20}  {'parameters':>17}  {'blocks':>6}  {'seconds':>7}  {'peak MiB':>8}")
     for name in names:
-        torch_seconds, _ = measured(importing)
-        seconds, mebibytes = measured([TFINSPECT, "trace", "--preset", name, "--meta", TEXT])
-        beyond = seconds - torch_seconds
-        verdict = "holds" if beyond < SECONDS and mebibytes < MEBIBYTES else "MISSED"
-        spec = PRESETS[name].spec
-        blocks = spec.n_layers + spec.n_encoder_layers
-        print(f"{name:<20}  {params[name]:>17,}  {blocks:>6}  {beyond:>7.2f}  {mebibytes:>8.0f}  {verdict}")
+        command = [sys.executable, __file__, "--in-this-process", name]
+        environment = {**os.environ, "COLUMNS": "80"}
+        ended = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        seconds, mebibytes = map(float, ended.stderr.split())
+        verdict = "holds" if seconds < SECONDS and mebibytes < MEBIBYTES else "MISSED"
+        blocks = PRESETS[name].spec.n_layers + PRESETS[name].spec.n_encoder_layers
+        print(f"{name:<20}  {params[name]:>17,}  {blocks:>6}  {seconds:>7.2f}  {mebibytes:>8.0f}  {verdict}")
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--in-this-process"]:
+        traced(sys.argv[2])
     main()

@@ -47,16 +47,15 @@ class Experts(nn.Module):
         order = chosen.flatten().argsort(stable=True)
         rows = x.unsqueeze(2).expand(*chosen.shape, -1).flatten(0, 2)[order]  # [B·T·k, d_model]
         shares = rows.split(rows_of_each(chosen, len(self.experts)))
-        outputs = torch.cat([expert(share, SILENT) for expert, share in zip(self.experts, shares, strict=True)])
+        outputs = torch.cat([expert(share, SILENT) for expert, share in zip(self.experts, shares, strict=False)])
         return outputs[order.argsort()].unflatten(0, chosen.shape)
 
 
 def rows_of_each(chosen: Tensor, n_experts: int) -> list[int]:
-    """How many rows each expert gets. Ids without values, on the meta device, are shared out evenly: the sum, and with
-    it the work of the mixture, is the same for every split."""
+    """How many rows each expert gets. Ids without values, on the meta device, all go to the first: the work of the
+    mixture is the same for every split, and a hundred experts of each block need not run."""
     if chosen.is_meta:
-        each, rest = divmod(chosen.numel(), n_experts)
-        return [each + (i < rest) for i in range(n_experts)]
+        return [chosen.numel()]
     return torch.bincount(chosen.flatten(), minlength=n_experts).tolist()
 
 
