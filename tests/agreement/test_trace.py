@@ -56,17 +56,14 @@ def test_meta_and_cpu_see_the_same_tensors(batch: tuple[ModelSpec, dict[str, Any
 def test_another_model_has_other_tensors(batch: tuple[ModelSpec, dict[str, Any]], field: str) -> None:
     """What is expected of one model does not pass for another that differs in one field."""
     spec, _ = batch
-    others: dict[str, Any] = {
-        "d_model": spec.d_model + spec.n_heads * 2,
-        "activation": "relu" if spec.gated else "swiglu",
-        "norm": "rmsnorm" if spec.norm_bias else spec.norm,
-        "qkv_bias": not spec.qkv_bias,
+    changes: dict[str, dict[str, Any]] = {
+        "d_model": {"d_model": spec.d_model + spec.n_heads * 2},
+        "activation": {"activation": "relu" if spec.gated else "swiglu"},
+        "norm": {"norm": "rmsnorm", "norm_bias": False} if spec.norm_bias else {"final_norm": not spec.final_norm},
+        "qkv_bias": {"qkv_bias": not spec.qkv_bias},
+        "d_ff": {"d_expert": spec.d_expert + 1} if spec.n_experts else {"d_ff": spec.d_ff + 1},
     }
-    changed = {field: others[field] if field in others else getattr(spec, field) + 1}
-    if field == "norm" and not spec.norm_bias:
-        changed = {"final_norm": not spec.final_norm}
-    if field == "d_ff" and spec.n_experts and spec.n_dense_layers == 0:
-        changed = {"d_expert": spec.d_expert + 1}
+    changed = changes.get(field) or {field: getattr(spec, field) + 1}
     one, other = (
         [(e.name, e.dims, sizes(e.dims, bind(s, 1, 1, n_source=1)), e.params) for e in expected(s, 1, 1)]
         for s in (spec, spec.replace(**changed))
