@@ -21,6 +21,7 @@ from tfinspect.closed_form.shapes import expected
 from tfinspect.dims import bind, sizes
 from tfinspect.errors import InputError
 from tfinspect.model.build import build
+from tfinspect.model.positions import relative_buckets
 from tfinspect.spec import ModelSpec
 
 Arrays = Mapping[str, Any]
@@ -381,3 +382,14 @@ def test_buckets_are_the_papers() -> None:
     # Half of the 16 buckets of one direction hold one distance; 16 = 8·√4, 32 and 64 follow at every second bucket.
     assert ahead_and_back[[200, 207, 208, 216, 232, 264, 328]].tolist() == [0, 7, 8, 10, 12, 14, 15]
     assert ahead_and_back[[199, 193, 192, 184, 168, 136, 72]].tolist() == [17, 23, 24, 26, 28, 30, 31]
+
+
+@given(st.integers(1, 32), st.integers(1, 32), st.integers(1, 64), st.booleans())
+def test_buckets_begin_at_the_same_distance_in_both(quarter: int, times: int, beyond: int, causal: bool) -> None:
+    n_buckets = 4 * quarter
+    for max_distance in (n_buckets * (times + 1), n_buckets + beyond):  # of the first, ranges begin at whole numbers
+        by_torch = relative_buckets(201, 201, n_buckets, max_distance, causal).numpy()
+        asking, answering = np.indices((201, 201))
+        by_numpy = reference.buckets(asking - answering, n_buckets, max_distance, both_ways=not causal)
+        seen = (answering <= asking) | (not causal)
+        assert np.array_equal(by_torch[seen], by_numpy[seen])
