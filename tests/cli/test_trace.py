@@ -126,7 +126,7 @@ def test_texts_of_unequal_length_are_padded_when_asked(tfinspect: Program) -> No
         (("hi", "--blocks", "12"), "no block 12"),
         (("hi", "--meta", "--stats"), "--meta holds no values"),
         (("hi", "--file", "no-such-file"), "no-such-file"),
-        (("hi", "--source", "hi"), "a source (--source) is for an encoder–decoder"),
+        (("hi", "--source", "hi"), "a source (--source) is for an encoder-decoder"),
         (("hi", "--vocab", "32000"), "32,000 of its own"),
         (("hi", "--architecture", "encoder", "--last"), "an encoder predicts no next token"),
         (("hi", "--d", "770"), "770"),

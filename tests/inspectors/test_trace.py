@@ -302,7 +302,7 @@ def test_without_a_source_the_encoder_reads_the_same_and_the_report_says_so() ->
 @pytest.mark.parametrize(
     ("spec", "given", "words"),
     [
-        (TINY, {"source_ids": [[1]]}, "for an encoder–decoder"),
+        (TINY, {"source_ids": [[1]]}, "for an encoder-decoder"),
         (SEQ2SEQ, {"source_ids": [[1], [2]]}, "2 sources were given for 1 rows"),
         (SEQ2SEQ, {"source_ids": [[10]]}, "id 10 at position 0"),
         (SEQ2SEQ, {"source_ids": [[1] * 9]}, "the source has 9 tokens and the model's context is 8"),

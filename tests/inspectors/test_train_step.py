@@ -108,7 +108,7 @@ def test_what_cannot_be_trained_is_said_before_anything_runs(given: dict[str, An
     ("fields", "words"),
     [
         ({"architecture": "encoder"}, "an encoder, which sees them, predicts none"),
-        ({"architecture": "encoder_decoder"}, "this one is an encoder–decoder"),
+        ({"architecture": "encoder_decoder"}, "this one is an encoder-decoder"),
         ({"head": "none"}, "a model without a head has none"),
     ],
 )

@@ -54,7 +54,7 @@ def attention(
     spec = subject.spec
     if spec.architecture == "encoder_decoder":
         raise InputError(
-            "attention looks at a model of one stack, and this one is an encoder–decoder",
+            "attention looks at a model of one stack, and this one is an encoder-decoder",
             "choose an encoder or a decoder; tfinspect trace runs this one",
         )
     _one_of("layer", layer, spec.n_layers)

@@ -27,7 +27,7 @@ def require_decoder(spec: ModelSpec, command: str) -> None:
     """
     way_out = "choose a decoder; tfinspect trace runs every model"
     if spec.architecture == "encoder_decoder":
-        raise InputError(f"{command} runs a model of one stack, and this one is an encoder–decoder", way_out)
+        raise InputError(f"{command} runs a model of one stack, and this one is an encoder-decoder", way_out)
     if spec.architecture == "encoder":
         raise InputError(f"{command} predicts next tokens, and an encoder, which sees them, predicts none", way_out)
     if spec.head == "none":

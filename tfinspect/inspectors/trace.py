@@ -64,21 +64,18 @@ def trace(
     spec = subject.spec
     _require_possible(spec, stats=stats, last=last, meta=meta)
     rows = batch.rows(spec, texts, ids, allow_special, meta=meta)
-    by_text = any(row.text is not None for row in rows)
-    seq_len = batch.seq_len(spec, rows, pad=pad, looked_up=not (meta and by_text))
+    seq_len = batch.seq_len(spec, rows, pad=pad, looked_up=not (meta and _are_texts(rows)))
     sources, source_given = _sources(spec, rows, source, source_ids, allow_special, meta)
     source_len = 0
     if sources:
-        source_by_text = any(row.text is not None for row in sources)
         source_len = batch.seq_len(
             spec,
             sources,
             pad=pad,
             nothing="nothing for the encoder to read (0 tokens)",
             what="source",
-            looked_up=not (meta and source_by_text),
+            looked_up=not (meta and _are_texts(sources)),
         )
-        by_text = by_text or source_by_text
     shown = blocks_named(blocks, max(spec.n_layers, spec.n_encoder_layers), firsts=firsts(spec))
 
     from tfinspect.measured import shapes as measured
@@ -111,7 +108,7 @@ def trace(
         sources=sources,
         source_len=source_len,
         source_given=source_given,
-        tokenizer_note=_tokenizer_note(spec, (*rows, *(sources if source_given else ())), meta) if by_text else "",
+        tokenizer_note=_tokenizer_note(spec, rows, sources if source_given else (), meta),
     )
     return dataclasses.replace(report, agreements=_agreements(report, plan, ran)) if check else report
 
@@ -133,21 +130,29 @@ def _sources(
     given = batch.rows(spec, texts, ids, special, meta=meta)
     if spec.architecture != "encoder_decoder":
         if given:
-            raise InputError("a source (--source) is for an encoder–decoder", "leave it out, or choose such a model")
+            raise InputError("a source (--source) is for an encoder-decoder", "leave it out, or choose such a model")
         return (), False
     if given and len(given) != len(rows):
         raise InputError(f"{len(given):,} sources were given for {len(rows):,} rows", "give one for each row")
     return given or rows, bool(given)
 
 
-def _tokenizer_note(spec: ModelSpec, rows: Sequence[Text], meta: bool) -> str:
+def _are_texts(rows: Sequence[Text]) -> bool:
+    return any(row.text is not None for row in rows)
+
+
+def _tokenizer_note(spec: ModelSpec, rows: Sequence[Text], sources: Sequence[Text], meta: bool) -> str:
     """What to know of texts that GPT-2's tokenizer split for a model with a tokenizer of its own."""
-    if spec.vocab_size == tokenizer.VOCAB_SIZE:
+    split = [
+        f"{what}into {n_tokens:,} token{'s' * (n_tokens != 1)}"
+        for what, given in (("", rows), ("the source ", sources))
+        if _are_texts(given) and (n_tokens := sum(len(row.ids) for row in given))
+    ]
+    if spec.vocab_size == tokenizer.VOCAB_SIZE or not split:
         return ""
-    n_tokens = sum(len(row.ids) for row in rows if row.text is not None)
-    many = f"{n_tokens:,} token{'s' * (n_tokens != 1)}"
-    only = "" if not meta else " Only their number enters here."
-    return f"Split by GPT-2's tokenizer into {many}; the model's own tokenizer may split it differently.{only}"
+    only = " Only their number enters here." if meta else ""
+    tokens = f"Split by GPT-2's tokenizer {', '.join(split)}"
+    return f"{tokens}; the model's own tokenizer may split it differently.{only}"
 
 
 def firsts(spec: ModelSpec) -> tuple[int, ...]:
