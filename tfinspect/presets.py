@@ -14,7 +14,7 @@ from typing import Any, Final
 from tfinspect.errors import InputError
 from tfinspect.spec import ModelSpec
 
-__all__ = ["DEFAULT", "PRESETS", "Preset", "preset"]
+__all__ = ["DEFAULT", "LEFT_OUT", "PRESETS", "Preset", "preset"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,7 +183,8 @@ def _llamas() -> Iterator[Preset]:
     for name, title, source, year, v, n_ctx, d, layers, heads, kv, d_ff in rows:
         spec = ModelSpec(
             vocab_size=v, n_ctx=n_ctx, d_model=d, n_layers=layers, n_heads=heads, n_kv_heads=kv, d_ff=d_ff,
-            rope_base=500_000.0 if name.startswith("llama3") else 10_000.0,
+            rope_base={"llama3": 500_000.0, "yi-34b": 5e6}.get(name[:6], 10_000.0),
+            norm_eps=1e-6 if name in ("llama-7b", "llama-13b", "llama-33b") else 1e-5,
             **{**_LLAMA, "tied_head": name.startswith(("llama3.2", "smollm"))},
         )  # fmt: skip
         yield Preset(name, title, spec, source, year=year)
@@ -262,6 +263,7 @@ def _gemmas() -> Iterator[Preset]:
             d_ff=d_ff, **gemma,
         )  # fmt: skip
         yield Preset(name, title, spec, "Gemma Team 2024a, table 1; released configuration (google)", year=2024)
+    capped = "Scores and logits are capped by a tanh in this model, which the core leaves out; no count hangs on it."
     for name, title, d, layers, heads, kv, d_head, d_ff in (
         ("gemma2-2b", "Gemma 2 2B", 2_304, 26, 8, 4, 256, 9_216),
         ("gemma2-9b", "Gemma 2 9B", 3_584, 42, 16, 8, 256, 14_336),
@@ -271,7 +273,8 @@ def _gemmas() -> Iterator[Preset]:
             vocab_size=256_000, n_ctx=8_192, d_model=d, n_layers=layers, n_heads=heads, n_kv_heads=kv, d_head=d_head,
             d_ff=d_ff, placement="sandwich", window=4_096, global_every=2, **gemma,
         )  # fmt: skip
-        yield Preset(name, title, spec, "Gemma Team 2024b, table 1; released configuration (google)", year=2024)
+        source = "Gemma Team 2024b, table 1; released configuration (google)"
+        yield Preset(name, title, spec, source, capped, 2024)
 
 
 def _others() -> Iterator[Preset]:
@@ -350,6 +353,14 @@ PRESETS: Final[Mapping[str, Preset]] = {
 }
 DEFAULT: Final = PRESETS["gpt2"]
 
+#: Public models that no spec describes exactly, and why: they are left out rather than approximated.
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "deepseek-v2": "its latent attention is not in the core",
+    "deepseek-v3": "its latent attention is not in the core",
+    "deepseek-r1": "its latent attention is not in the core",
+    "opt-350m": "its embedding is 512 wide and projected to 1,024, which is not in the core",
+}
+
 #: How many names an error lists.
 _SHOWN: Final = 8
 
@@ -357,10 +368,12 @@ _SHOWN: Final = 8
 def preset(name: str) -> Preset:
     """The preset of this name.
 
-    Raises:  InputError with the nearest names.
+    Raises:  InputError with the nearest names, or with the reason where the model is left out.
     """
     if isinstance(name, str) and name in PRESETS:
         return PRESETS[name]
+    if reason := LEFT_OUT.get(str(name).lower()):
+        raise InputError(f"{name!r} is no preset: {reason}", "it is left out rather than approximated")
     near = difflib.get_close_matches(str(name).lower(), PRESETS, n=1)
     known = f"known: {', '.join(list(PRESETS)[:_SHOWN])} and {len(PRESETS) - _SHOWN} more, see tfinspect presets"
     raise InputError(f"unknown preset {name!r}", f"did you mean {near[0]}? {known}" if near else known)

@@ -59,6 +59,21 @@ def test_the_page_fits_and_a_search_finds(tfinspect: Program) -> None:
     assert "2 of" in found
 
 
+def test_a_mixture_says_what_is_active_on_any_page(tfinspect: Program) -> None:
+    page = " ".join(tfinspect("presets", "--search", "mixtral").out.split())
+    assert "mixtral-8x7b 46,702,792,704" in page
+    assert "take part in each token, of a mixture of experts: mixtral-8x7b 12,879,925,248" in page
+    assert "Jiang et al. 2024" in page
+
+
+def test_a_model_that_is_left_out_says_why(tfinspect: Program) -> None:
+    for name in ("deepseek-v3", "DeepSeek-V3"):
+        ended = tfinspect("params", name)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.startswith(f"error: {name!r} is no preset: its latent attention is not in the core; ")
+    assert "embedding is 512 wide" in tfinspect("flops", "--preset", "opt-350m").err
+
+
 def test_a_search_without_a_find_is_an_error(tfinspect: Program) -> None:
     ended = tfinspect("presets", "--search", "no such model")
     assert (ended.code, ended.out) == (2, "")

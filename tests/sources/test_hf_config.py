@@ -253,6 +253,10 @@ def test_a_target_is_a_preset_or_a_path_and_never_a_guess(tmp_path: Path, monkey
     assert resolve(target="./gpt2", n_layers=2).origin == "gpt2 (llama) with n_layers changed"
     with pytest.raises(InputError, match="two models are named: MODEL gpt2 and --preset gpt1"):
         resolve("gpt1", target="gpt2")
+    with pytest.raises(InputError, match=r"'mistralai/Mistral-7B-v0\.1'; did you mean the preset mistral-7b"):
+        resolve(target="mistralai/Mistral-7B-v0.1")
+    with pytest.raises(InputError, match="MODEL is ''; give a preset"):
+        resolve(target="")
     with pytest.raises(InputError, match=r"'missing/config\.json' cannot be read: No such file"):
         resolve(target="missing/config.json")
 

@@ -54,7 +54,6 @@ class Presets:
                 {
                     "name": item.preset.name,
                     "total": item.total,
-                    "active": item.active,
                     "n_ctx": item.preset.spec.n_ctx,
                     "year": str(item.preset.year or ""),
                     "title": item.preset.title,
@@ -66,14 +65,14 @@ class Presets:
         columns = (
             Column("name", "name", keep=9),
             Column("total", "parameters", "count", keep=9),
-            Column("active", "active in each token", "count", keep=5),
             Column("n_ctx", "context", "count", keep=8),
             Column("year", "year", keep=8),
             Column("source", "source", keep=7),
             Column("title", "what it is", keep=3),
         )
-        shown = columns if any(item.active is not None for item in self.listed) else (*columns[:2], *columns[3:])
-        return (Table("Presets", shown, rows),)
+        active = "; ".join(f"{item.preset.name} {item.active:,}" for item in self.listed if item.active is not None)
+        notes = (f"Parameters that take part in each token, of a mixture of experts: {active}.",) if active else ()
+        return (Table("Presets", columns, rows, notes),)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON-ready values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,8 @@ def _told_apart(target: str) -> tuple[str | None, str | None]:
 
     Raises:  InputError where it is neither, and where it is both.
     """
+    if not target.strip():
+        raise InputError(f"MODEL is {target!r}", "give a preset, a config.json, or a directory with one")
     path = Path(target)
     try:
         there = (path / "config.json").is_file() or path.is_file() or (path.is_dir() and target not in PRESETS)
@@ -89,9 +92,13 @@ def _told_apart(target: str) -> tuple[str | None, str | None]:
         raise InputError(
             f"{target!r} is a preset, and a path here too", f"give --preset {target}, or --config ./{target}"
         )
-    if there or any(sign in target for sign in ("/", "\\")) or target.endswith(".json"):
-        return None, target
-    return target, None
+    if not there and not any(sign in target for sign in ("/", "\\")) and not target.endswith(".json"):
+        return target, None
+    last = target.replace("\\", "/").rpartition("/")[2].lower()
+    near = [] if there else difflib.get_close_matches(last, PRESETS, n=1)
+    if near:  # a name on a hub: nothing is fetched
+        raise InputError(f"no file or directory is at {target!r}", f"did you mean the preset {near[0]}?")
+    return None, target
 
 
 def _configured(path: Path, given: Mapping[str, Any]) -> Source:
