@@ -299,6 +299,17 @@ def test_without_a_source_the_encoder_reads_the_same_and_the_report_says_so() ->
     assert report.to_dict()["source_len"] == 3
 
 
+def test_a_source_in_words_is_counted_apart_and_ids_that_were_given_stay_in_sight() -> None:
+    both = trace(SEQ2SEQ, ["Hello, world!"], source=["hello"], meta=True)
+    assert both.tokenizer_note.startswith(
+        "Split by GPT-2's tokenizer into 4 tokens, the source into 1 token; the model"
+    )
+    source = trace(SEQ2SEQ, ids=[[1, 2]], source=["hello"], meta=True)
+    assert source.tokenizer_note.startswith("Split by GPT-2's tokenizer the source into 1 token")
+    shown = [{column.key for column in table.columns} for table in source.tables()[:2]]
+    assert shown == [{"text", "tokens"}, {"tokens", "ids"}]
+
+
 @pytest.mark.parametrize(
     ("spec", "given", "words"),
     [

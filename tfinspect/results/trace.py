@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
 
 from tfinspect.dims import brackets
@@ -251,16 +251,18 @@ class Trace:
     def _text_tables(self) -> Iterator[Table]:
         """What the model reads: one table, or one for each stack."""
         notes = [self.tokenizer_note] if self.tokenizer_note else []
-        own_ids = not (self.device == "meta" and notes)
+        counted = self.device == "meta" and bool(notes)  # ids of another vocabulary, of which the number counts alone
+
+        def table(title: str, texts: Sequence[Text], length: int, causal: bool, notes: Sequence[str]) -> Table:
+            shown = not (counted and any(text.text is not None for text in texts))
+            return text_table(title, texts, length, causal=causal, show_ids=shown, notes=notes)
+
         if not self.sources:
-            causal = self.subject.spec.causal
-            yield text_table("Input", self.texts, self.seq_len, causal=causal, show_ids=own_ids, notes=notes)
+            yield table("Input", self.texts, self.seq_len, self.subject.spec.causal, notes)
             return
         same = () if self.source_given else ("No source is given (--source), so the encoder reads the same texts.",)
-        title = "Source: what the encoder reads"
-        yield text_table(title, self.sources, self.source_len, causal=False, show_ids=own_ids, notes=same)
-        title = "Input: what the decoder reads"
-        yield text_table(title, self.texts, self.seq_len, causal=True, show_ids=own_ids, notes=notes)
+        yield table("Source: what the encoder reads", self.sources, self.source_len, False, same)
+        yield table("Input: what the decoder reads", self.texts, self.seq_len, True, notes)
 
     def _tensor_table(self) -> Table:
         columns = (
