@@ -221,7 +221,7 @@ def _gemma(c: Reading) -> Fields:
 def _gemma_windows(c: Reading, default: int, every: int) -> Fields:
     """The window, and each how many-th block has none."""
     n_layers = c.size(26, "num_hidden_layers")
-    window = c.maybe(default, "sliding_window", rule=0) or 0
+    window = c.maybe(default, "sliding_window", "sliding_window_size", rule=0) or 0
     every = c.maybe(every, "sliding_window_pattern", "_sliding_window_pattern", rule=every) or every
     kinds = c.config.get("layer_types")
     c.ignore("layer_types")
@@ -241,6 +241,7 @@ def _kinds(n_layers: int, every: int) -> list[str]:
 
 def _gemma2(c: Reading) -> Fields:
     _looks_back(c)
+    c.ignore("hidden_act")
     bias = c.flag(False, "attention_bias")
     fields = _hidden(c, 256_000, 2_304, 26, 8, 8_192)
     return {
@@ -257,6 +258,7 @@ def _gemma2(c: Reading) -> Fields:
 
 def _gemma3(c: Reading) -> Fields:
     _looks_back(c)
+    c.ignore("hidden_act")
     bias = c.flag(False, "attention_bias")
     fields = _hidden(c, 262_208, 2_304, 26, 8, 131_072)
     return {
@@ -292,6 +294,7 @@ def _phi(c: Reading) -> Fields:
 
 
 def _phi3(c: Reading) -> Fields:
+    c.require(False, "attention_bias")
     fields = _hidden(c, 32_064, 3_072, 32, 32, 4_096)
     return {
         **_llama_like(c, fields, kv=None, head_dim=None, eps=1e-5, tied=False),
@@ -302,6 +305,10 @@ def _phi3(c: Reading) -> Fields:
 
 
 def _starcoder2(c: Reading) -> Fields:
+    c.require("layer_norm", "norm_type")
+    c.require("default", "mlp_type")
+    c.require(True, "scale_attn_weights")
+    c.ignore("layer_norm_epsilon")  # the class reads norm_epsilon
     base, _ = c.rope()
     return {
         **_hidden(c, 49_152, 3_072, 30, 24, 4_096),
@@ -386,6 +393,7 @@ def _opt(c: Reading) -> Fields:
 def _bloom(c: Reading) -> Fields:
     c.require(False, "apply_residual_connection_post_layernorm")
     d = c.size(64, "hidden_size", "n_embed")
+    c.ignore("n_inner")  # the class has 4·hidden_size, whatever it says
     return {
         "vocab_size": c.size(250_880, "vocab_size"),
         "d_model": d,
@@ -401,6 +409,7 @@ def _bloom(c: Reading) -> Fields:
 
 
 def _falcon(c: Reading) -> Fields:
+    c.require(False, "apply_residual_connection_post_layernorm")
     base, _ = c.rope()
     fields = _hidden(c, 65_024, 4_544, 32, 71, 2_048)
     d, h = fields["d_model"], fields["n_heads"]

@@ -30,7 +30,9 @@ _SILENT: Final = re.compile(
     r"|^directionality$|^pooler_|^qa_|^seq_classif|^decoder_start|^forced_|^add_bias_logits$|^normalize_|^extra_pos_"
     r"|^static_position_embeddings$|^force_bos|^gradient_|^sinusoidal_pos_embds$|^n_embed$"
     r"|^inference_softmax|^attention_softmax_in_fp32$|^scale_attention_softmax_in_fp32$|^validate_|^activation_function$"
-    r"|^afn$|^cache_implementation$|^pad_vocab|^use_parallel_residual$|^rotary$|^model_max_length$|^is_gated_act$"
+    r"|^afn$|^cache_implementation$|^pad_vocab|^use_parallel_residual$|^rotary$|^model_max_length$"
+    r"|^max_sequence_length$|^max_batch_size$|^inference_runner$|^pad_key_length$|^pre_allocate_kv_cache$"
+    r"|^unsloth_|^use_mrope$|^tie_weights_$"
 )  # fmt: skip
 
 #: Activations by the library's names.
