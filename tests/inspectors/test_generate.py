@@ -132,6 +132,18 @@ def test_what_cannot_be_generated_is_said_before_anything_runs(given: dict[str, 
     assert words in caught.value.message
 
 
+def test_a_cache_of_shared_key_heads_has_their_axis_and_keeps_what_a_window_hides() -> None:
+    # Ainslie et al. 2023, section 2.2: a cache of h_kv heads in the place of h.
+    report = generate(TINY.replace(n_kv_heads=1, window=2), ids=[[1, 2, 3]], max_new=3)
+    assert {a.verdict for a in report.agreements} == {"agree"}
+    assert [step.cache_sizes for step in report.steps] == [(1, 1, 3, 2), (1, 1, 4, 2), (1, 1, 5, 2)]
+    (cache,) = [table for table in report.tables() if table.title == "KV cache"]
+    assert cache.columns[1].title.endswith("[B, h_kv, S, d_head]")
+    assert cache.notes[0].endswith("also those that a window of 2 hides.")
+    (cache,) = [table for table in generate(TINY, ids=[[1]], max_new=2).tables() if table.title == "KV cache"]
+    assert cache.columns[1].title.endswith("[B, h, S, d_head]")
+
+
 @pytest.mark.parametrize("fields", [{"architecture": "encoder"}, {"architecture": "encoder_decoder"}, {"head": "none"}])
 def test_a_model_that_predicts_no_next_token_generates_none(fields: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"^generate ") as caught:

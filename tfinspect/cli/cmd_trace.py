@@ -62,7 +62,7 @@ def trace(
       tfinspect trace "蒔絵師が硯箱を"
       tfinspect trace "Hello, world!" --blocks none --last
       tfinspect trace --ids 3,1,4,1,5,9 --preset tiny-568 --stats
-      tfinspect trace "Hello, world!" --meta --d 16384 --layers 126 --heads 128 --kv-heads 8
+      tfinspect trace --preset mixtral-8x7b --meta "Hello, world!"
     """
     from tfinspect.inspectors import trace as inspector
     from tfinspect.render.output import Output

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from tfinspect.dims import brackets
+from tfinspect.dims import brackets, kv_heads
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
@@ -105,7 +105,7 @@ class Step:
     ids_sizes: tuple[int, ...]
     """Shape of the chosen ids, [B]."""
     cache_sizes: tuple[int, ...] | None
-    """Shape of the keys, and of the values, of each layer after the step, [B, h, S, d_head]; None without a cache."""
+    """Shape of the keys, and of the values, of a layer after the step, [B, h_kv, S, d_head]; None without a cache."""
     cache_bytes: int
     """Bytes of all keys and values after the step; 0 without a cache."""
     with_cache: int
@@ -253,7 +253,7 @@ class Generation:
             Column("tokens", "tokens [B, T]", "shape", keep=7),
             Column("logits", "logits [B, V]", "shape", keep=9),
             Column("ids", "ids [B]", "shape", keep=9),
-            Column("cache", "K, V [B, h, S, d_head]", "shape", keep=9),
+            Column("cache", f"K, V {self._cache_dims}", "shape", keep=9),
             Column("bytes", "cache bytes", "bytes", keep=9),
         )
         rows = tuple(
@@ -302,10 +302,15 @@ class Generation:
                 for candidate in listed:
                     yield Row(_candidate_cells(candidate, chosen=candidate == choice.chosen))
 
+    @property
+    def _cache_dims(self) -> str:
+        """Axes of the keys, or of the values, of a layer."""
+        return f"[B, {kv_heads(self.subject.spec)}, S, d_head]"
+
     def _cache_table(self) -> Table:
         columns = (
             Column("step", "after step", "count", keep=9),
-            Column("sizes", "keys, and values, of a layer [B, h, S, d_head]", "shape", keep=9),
+            Column("sizes", f"keys, and values, of a layer {self._cache_dims}", "shape", keep=9),
             Column("bytes", "bytes, all layers", "bytes", keep=9),
         )
         ends = (self.steps[0], self.steps[-1])[: self.n_new]
@@ -316,7 +321,10 @@ class Generation:
         return Table("KV cache", columns, rows, (self._cache_note(),))
 
     def _cache_note(self) -> str:
-        return f"Bytes of the cache: {self.cache_formula}. The last new token is never fed, so it is not in the cache."
+        window = self.subject.spec.window
+        kept = f" It keeps all positions, also those that a window of {window:,} hides." if window else ""
+        last = "The last new token is never fed, so it is not in the cache."
+        return f"Bytes of the cache: {self.cache_formula}. {last}{kept}"
 
     def _work_table(self) -> Table:
         columns = (
