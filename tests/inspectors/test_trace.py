@@ -11,6 +11,7 @@ from tfinspect.errors import InputError
 from tfinspect.inspectors.trace import blocks_named, trace
 from tfinspect.presets import PRESETS
 from tfinspect.results.trace import TensorRow, Trace
+from tfinspect.sources.resolve import Source
 from tfinspect.spec import ModelSpec
 
 GPT2 = PRESETS["gpt2"].spec
@@ -377,6 +378,14 @@ def test_blocks_of_two_kinds_fold_into_one_row() -> None:
     assert fold == "Steps 4 to 6, folded (blocks 0 to 3, 16 tensors each)"
     table = trace(spec.replace(activation="relu"), ids=[[1, 2]], blocks="none", meta=True, check=False).tables()[1]
     assert any("15 to 16 tensors each" in str(row.cells["name"]) for row in table.rows)
+
+
+def test_what_a_configuration_leaves_open_stands_beside_the_figures() -> None:
+    open_point = "no_such_key is not understood"
+    source = Source("custom", "custom model", TINY, "a configuration", incomplete=(open_point,))
+    report = trace(source, ids=[[1, 2]], meta=True)
+    assert report.conventions.startswith("INCOMPLETE")
+    assert any(open_point in note for note in report.tables()[1].notes)
 
 
 def test_mixtral_says_total_and_active_parameters() -> None:

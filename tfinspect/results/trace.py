@@ -280,6 +280,8 @@ class Trace:
 
     def _tensor_notes(self) -> Iterator[str]:
         spec, active = self.subject.spec, self.active_params
+        if self.subject.incomplete:
+            yield self.subject.notes()[0]
         if active is not None:
             yield (
                 f"Of {self.params:,} parameters in total, {active:,} are active in each token "
