@@ -197,6 +197,16 @@ PUBLIC: dict[str, tuple[Config, int]] = {
     "EleutherAI/pythia-1.4b": (_neox(2_048, 24, 16, 8_192), 1_414_647_808),
     "EleutherAI/pythia-12b": (_neox(5_120, 36, 40, 20_480, 50_688), 11_846_072_320),
     "EleutherAI/gpt-neox-20b": (_neox(6_144, 44, 64, 24_576, 50_432), 20_554_567_680),
+    "EleutherAI/gpt-j-6b": (
+        {"model_type": "gptj", "architectures": ["GPTJForCausalLM"], "vocab_size": 50_400, "n_positions": 2_048,
+         "n_embd": 4_096, "n_layer": 28, "n_head": 16, "rotary_dim": 64, "activation_function": "gelu_new",
+         "tie_word_embeddings": False}, 6_050_882_784,
+    ),
+    "Salesforce/codegen-350M-mono": (
+        {"model_type": "codegen", "architectures": ["CodeGenForCausalLM"], "vocab_size": 51_200, "n_ctx": 2_048,
+         "n_positions": 2_048, "n_embd": 1_024, "n_layer": 20, "n_head": 16, "rotary_dim": 32,
+         "tie_word_embeddings": False}, 356_712_448,
+    ),
     "facebook/opt-125m": (_opt(768, 12, 12, 3_072), 125_239_296),
     "facebook/opt-1.3b": (_opt(2_048, 24, 32, 8_192), 1_315_758_080),
     "facebook/opt-66b": (_opt(9_216, 64, 72, 36_864), 65_719_701_504),
@@ -235,6 +245,11 @@ PUBLIC: dict[str, tuple[Config, int]] = {
         {"model_type": "roberta", "architectures": ["RobertaForMaskedLM"], "vocab_size": 50_265, "hidden_size": 768,
          "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3_072,
          "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1}, 124_697_433,
+    ),
+    "FacebookAI/xlm-roberta-base": (
+        {"model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"], "vocab_size": 250_002,
+         "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3_072,
+         "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1}, 278_295_186,
     ),
     "distilbert/distilbert-base-uncased": (
         {"model_type": "distilbert", "architectures": ["DistilBertForMaskedLM"], "vocab_size": 30_522, "dim": 768,

@@ -27,8 +27,8 @@ AUTO = {
 
 DEPTHS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers", "decoder_layers")
 
-#: T5's files of release 1.1 hold a head of their own, which release 5.24 of the library ties all the same.
-APART = {("t5", "tie_word_embeddings")}
+#: T5's files of release 1.1 and mT5's hold a head of their own, which release 5.24 of the library ties all the same.
+APART = {("t5", "tie_word_embeddings"), ("mt5", "tie_word_embeddings")}
 
 
 def librarys_total(config: Config) -> int | None:

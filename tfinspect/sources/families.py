@@ -28,18 +28,18 @@ def _hidden(c: Reading, v: int, d: int, layers: int, heads: int, ctx: int) -> Fi
     }
 
 
-def _gpt(c: Reading, v: int, ctx: int) -> Fields:
+def _gpt(c: Reading, v: int, ctx: int, d: int = 768, layers: int = 12, heads: int = 12, *, tied: bool = True) -> Fields:
     """The sizes of GPT-1, GPT-2 and their like."""
-    d = c.size(768, "n_embd", "hidden_size")
+    d = c.size(d, "n_embd", "hidden_size")
     return {
         "vocab_size": c.size(v, "vocab_size"),
         "n_ctx": c.size(ctx, "n_positions", "max_position_embeddings"),
         "d_model": d,
-        "n_layers": c.size(12, "n_layer", "num_hidden_layers"),
-        "n_heads": c.size(12, "n_head", "num_attention_heads"),
+        "n_layers": c.size(layers, "n_layer", "num_hidden_layers"),
+        "n_heads": c.size(heads, "n_head", "num_attention_heads"),
         "d_ff": c.maybe(4 * d, "n_inner", rule=4 * d),
         "norm_eps": c.real(1e-5, "layer_norm_epsilon"),
-        "tied_head": c.flag(True, "tie_word_embeddings"),
+        "tied_head": c.flag(tied, "tie_word_embeddings"),
     }
 
 
@@ -68,6 +68,25 @@ def _gpt_bigcode(c: Reading) -> Fields:
         "scale_scores": c.flag(True, "scale_attn_weights"),
     }
     return {**fields, "n_kv_heads": 1 if c.flag(True, "multi_query") else fields["n_heads"]}
+
+
+def _gptj(c: Reading) -> Fields:
+    """GPT-J and CodeGen: RoPE pairs neighbours there, which is the core's with rows of W_Q and W_K permuted."""
+    c.ignore("n_ctx", "rotary")
+    fields = {
+        **_gpt(c, 50_400, 2_048, 4_096, 28, 16, tied=False),
+        "activation": c.curve("gelu_new", "activation_function"),
+    }
+    return {
+        **fields,
+        "placement": "parallel_one_norm",
+        "positions": "rope",
+        "rope_dim": c.size(64, "rotary_dim"),
+        "qkv_bias": False,
+        "out_bias": False,
+        "norm_bias": True,
+        "head_bias": True,
+    }
 
 
 def _llama_like(
@@ -458,8 +477,13 @@ def _bert(c: Reading) -> Fields:
     return {**_bert_sizes(c, 30_522), "head": "mlm"}
 
 
-def _roberta(c: Reading) -> Fields:
-    fields = {**_bert_sizes(c, 50_265), "head": "mlm"}
+def _xlm_roberta(c: Reading) -> Fields:
+    """XLM-RoBERTa and CamemBERT."""
+    return _roberta(c, 30_522)
+
+
+def _roberta(c: Reading, v: int = 50_265) -> Fields:
+    fields = {**_bert_sizes(c, v), "head": "mlm"}
     offset = c.size(1, "pad_token_id", least=0) + 1
     if fields["n_ctx"] <= offset:
         raise InputError(f"{c.where}: max_position_embeddings {fields['n_ctx']} leaves no position after {offset}")
@@ -482,9 +506,13 @@ def _distilbert(c: Reading) -> Fields:
     }
 
 
-def _t5(c: Reading) -> Fields:
-    layers = c.size(6, "num_layers", "num_hidden_layers")
-    kind = c.word("relu", "feed_forward_proj")
+def _mt5(c: Reading) -> Fields:
+    return _t5(c, 250_112, 1_024, 8, 6, "gated-gelu")
+
+
+def _t5(c: Reading, v: int = 32_128, d_ff: int = 2_048, depth: int = 6, heads: int = 8, mlp: str = "relu") -> Fields:
+    layers = c.size(depth, "num_layers", "num_hidden_layers")
+    kind = c.word(mlp, "feed_forward_proj")
     gated, _, word = kind.rpartition("-")
     c.require(bool(gated), "is_gated_act")
     c.require("gelu_new" if kind == "gated-gelu" else word, "dense_act_fn")
@@ -503,12 +531,12 @@ def _t5(c: Reading) -> Fields:
             f"{c.where}: feed_forward_proj {kind!r} is not known", "known: relu, gelu, gated-gelu, gated-silu"
         )
     return {
-        "vocab_size": c.size(32_128, "vocab_size"),
+        "vocab_size": c.size(v, "vocab_size"),
         "n_ctx": c.maybe(512, "n_positions", rule=512),
         "d_model": c.size(512, "d_model", "hidden_size"),
-        "n_heads": c.size(8, "num_heads", "num_attention_heads"),
+        "n_heads": c.size(heads, "num_heads", "num_attention_heads"),
         "d_head": c.size(64, "d_kv", "head_dim"),
-        "d_ff": c.size(2_048, "d_ff"),
+        "d_ff": c.size(d_ff, "d_ff"),
         "n_encoder_layers": layers,
         "n_layers": c.maybe(layers, "num_decoder_layers", rule=layers),
         "architecture": "encoder_decoder",
@@ -561,6 +589,8 @@ FAMILIES: Final[Mapping[str, Callable[[Reading], Fields]]] = {
     "bart": _bart,
     "bert": _bert,
     "bloom": _bloom,
+    "camembert": _xlm_roberta,
+    "codegen": _gptj,
     "distilbert": _distilbert,
     "falcon": _falcon,
     "gemma": _gemma,
@@ -569,9 +599,11 @@ FAMILIES: Final[Mapping[str, Callable[[Reading], Fields]]] = {
     "gpt2": _gpt2,
     "gpt_bigcode": _gpt_bigcode,
     "gpt_neox": _gpt_neox,
+    "gptj": _gptj,
     "llama": _llama,
     "mistral": _mistral,
     "mixtral": _mixtral,
+    "mt5": _mt5,
     "openai-gpt": _openai_gpt,
     "opt": _opt,
     "phi": _phi,
@@ -583,4 +615,5 @@ FAMILIES: Final[Mapping[str, Callable[[Reading], Fields]]] = {
     "stablelm": _stablelm,
     "starcoder2": _starcoder2,
     "t5": _t5,
+    "xlm-roberta": _xlm_roberta,
 }

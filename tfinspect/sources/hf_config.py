@@ -119,7 +119,7 @@ def _heads_of(reading: Reading, kind: str, fields: Fields) -> None:
     elif name.endswith("Model"):
         if fields.get("architecture") == "encoder_decoder":
             return
-        fields |= {"head": "none", "pooler": kind in ("bert", "roberta"), "tied_head": True}
+        fields |= {"head": "none", "pooler": kind in ("bert", "camembert", "roberta", "xlm-roberta"), "tied_head": True}
         fields.pop("head_bias", None)
         reading.remarks.append(f"{name} has no head")
     else:
