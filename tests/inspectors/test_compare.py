@@ -33,6 +33,13 @@ def test_each_figure_is_the_one_that_the_model_has_alone(left: ModelSpec, right:
     assert len(structure.rows) == max(1, len(differing))
 
 
+def test_models_of_one_name_are_told_apart_by_their_places() -> None:
+    small = PRESETS["gpt2"].spec.replace(n_layers=2)
+    report = compare([small, PRESETS["gpt2"], small.replace(n_layers=3)], seq_len=2)
+    assert [model.name for model in report.models] == ["custom (1)", "gpt2", "custom (3)"]
+    assert len({agreement.quantity for agreement in report.agreements}) == len(report.agreements)
+
+
 def test_a_model_is_like_itself() -> None:
     report = compare([PRESETS["gpt2"], PRESETS["gpt2"]], check=False)
     assert report.differing == ()

@@ -41,7 +41,7 @@ def compare(
         raise InputError(f"{len(models)} models were given", f"a comparison takes from 2 to {MOST_MODELS}")
     if seq_len is not None and (isinstance(seq_len, bool) or not isinstance(seq_len, int) or seq_len < 1):
         raise InputError(f"n (--n) must be an integer of at least 1, not {seq_len!r}")
-    subjects = [Subject.of(model) for model in models]
+    subjects = _told_apart([Subject.of(model) for model in models])
     n = min(subject.spec.n_ctx for subject in subjects) if seq_len is None else seq_len
     report = Comparison(
         models=tuple(_compared(subject, model, n) for subject, model in zip(subjects, models, strict=True)),
@@ -63,6 +63,15 @@ def require(report: Comparison) -> None:
     Raises:  CheckFailed naming both figures of the first that does not.
     """
     agreement.require(report.agreements)
+
+
+def _told_apart(subjects: Sequence[Subject]) -> list[Subject]:
+    """The subjects, with their places after names that more than one of them has."""
+    names = [subject.name for subject in subjects]
+    return [
+        dataclasses.replace(subject, name=f"{subject.name} ({place})") if names.count(subject.name) > 1 else subject
+        for place, subject in enumerate(subjects, start=1)
+    ]
 
 
 def _compared(subject: Subject, model: ModelSpec | Preset | Described, n: int) -> Compared:
