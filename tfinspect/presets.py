@@ -33,7 +33,7 @@ class Preset:
     year: int | None = None
     """Year of publication."""
     initialisation: str = ""
-    """How its matrices were filled at first, where the source says so."""
+    """Standard deviation of its matrices at first, where the source says so."""
 
 
 def _gpt() -> Iterator[Preset]:
@@ -42,7 +42,7 @@ def _gpt() -> Iterator[Preset]:
         "Table 2 of Radford et al. (2019) says 117M; OpenAI's repository later noted that the paper's parameter counts "
         "were wrong. Neither says how 117M arose."
     )
-    filled = "normal, 0.02; residual layers × 1/√(2L)"
+    filled = "0.02, residual/√(2L)"
     yield Preset("gpt2", "GPT-2 Small", ModelSpec(), gpt2, remark, 2019, filled)
     for name, title, d, layers, heads in (
         ("gpt2-medium", "GPT-2 Medium", 1_024, 24, 16),
@@ -57,7 +57,7 @@ def _gpt() -> Iterator[Preset]:
         ModelSpec(vocab_size=40_478, n_ctx=512, placement="post", final_norm=False),
         "released configuration of GPT-1 (openai/finetune-transformer-lm); Radford et al. 2018, section 4.1",
         year=2018,
-        initialisation="normal, 0.02",
+        initialisation="0.02",
     )
     yield Preset(
         "tiny-568",

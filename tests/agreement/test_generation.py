@@ -118,7 +118,7 @@ def test_a_cache_of_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_wrong_formula_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closed_form, "_STEP", "L·(4·T·d² + 2·T·d·d_ff + T·S·d) + d·V")
+    monkeypatch.setattr(closed_form, "step_formula", lambda spec, batch=1: "L·(4·T·d² + 2·T·d·d_ff + T·S·d) + d·V")
     assert verdicts(generate(TINY, ids=[[3, 1, 4]], max_new=4))[3:5] == ["differ", "differ"]
 
 

@@ -14,6 +14,17 @@ SMALL = ("--d", "64", "--layers", "2")
 TINY = ("--preset", "tiny-568")
 
 
+def test_a_model_of_another_family_is_trained_and_looked_at_and_generates(tfinspect: Program) -> None:
+    llama = ("--norm", "rmsnorm", "--activation", "swiglu", "--positions", "rope", "--kv-heads", "1", "--untied")
+    model = ("--preset", "tiny-568", *llama, "--no-bias", "--window", "3", "--ids", "3,1,4,1,5", "--json")
+    for command in (("train-step",), ("attention", "--head", "1"), ("generate", "--max-new", "2")):
+        ended = tfinspect(*command, *model)
+        assert (ended.code, ended.err) == (0, ""), command
+        document = json.loads(ended.out)
+        assert {a["verdict"] for a in document["agreements"]} == {"agree"}
+        assert document["model"]["spec"]["n_kv_heads"] == 1
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_the_sample_text_on_a_page_of_80_columns(tfinspect: Program, optimizer: str) -> None:
     ended = tfinspect("train-step", MAKIE, *SMALL, "--optimizer", optimizer)

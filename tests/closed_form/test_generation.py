@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.specs import decoder_specs
 from tfinspect.closed_form import flops
-from tfinspect.closed_form.generation import cache_bytes, step, with_cache, without_cache
+from tfinspect.closed_form.generation import cache_bytes, cache_formula, step, step_formula, with_cache, without_cache
 from tfinspect.presets import PRESETS
 from tfinspect.spec import ModelSpec
 
@@ -34,10 +34,26 @@ def test_the_cache_of_gpt2_small_at_full_context_has_72_mib() -> None:
     assert cache_bytes(GPT2, keys=1_024, batch=8, number_bytes=2) == 4 * 75_497_472
 
 
+def test_the_cache_of_a_grouped_model_is_as_small_as_its_groups() -> None:
+    # Llama 3 8B: 8 heads of keys for 32 of queries; 2 · 32 layers · 8 · 8,192 · 128 · 2 bytes are 1 GiB in bfloat16.
+    llama = GPT2.replace(d_model=4_096, n_layers=32, n_heads=32, n_kv_heads=8, n_ctx=8_192)
+    assert cache_bytes(llama, keys=8_192, number_bytes=2) == 2**30
+    assert cache_formula(llama, 2) == "2·L·B·h_kv·S·d_head·2"
+    assert cache_bytes(llama.replace(n_kv_heads=32), keys=8_192, number_bytes=2) == 4 * 2**30
+
+
+def test_a_step_of_each_family_in_letters() -> None:
+    assert step_formula(GPT2) == "L·(4·T·d² + 2·T·d·d_ff + 2·T·S·d) + d·V"
+    assert step_formula(GPT2.replace(activation="swiglu"), 2) == "B·(L·(4·T·d² + 3·T·d·d_ff + 2·T·S·d) + d·V)"
+    experts = GPT2.replace(n_experts=8, n_experts_per_token=2)
+    assert step_formula(experts) == "L·(4·T·d² + T·d·E + 2·k·T·d·d_expert + 2·T·S·d) + d·V"
+
+
 @given(decoder_specs(), st.integers(1, 40), BATCHES)
 def test_from_one_token_the_steps_with_a_cache_add_up_to_the_causal_half(
     spec: ModelSpec, n_new: int, batch: int
 ) -> None:
+    spec = spec.replace(window=0, global_every=0)  # a cache of this core holds all keys, and a step attends to them
     steps = with_cache(spec, prompt_len=1, n_new=n_new, batch=batch)
     assert sum(steps) == flops.multiplications(spec, seq_len=n_new, batch=batch, causal="half")
 
@@ -59,4 +75,4 @@ def test_the_cache_saves_from_the_second_step_on(spec: ModelSpec, prompt_len: in
     assert kept[0] == again[0]
     assert all(few < many for few, many in zip(kept[1:], again[1:], strict=True))
     # each later step has one position more to attend to, in two products of every layer
-    assert {b - a for a, b in itertools.pairwise(kept[1:])} <= {batch * spec.n_layers * 2 * spec.d_model}
+    assert {b - a for a, b in itertools.pairwise(kept[1:])} <= {batch * spec.n_layers * 2 * spec.d_attn}

@@ -154,6 +154,8 @@ def test_flops_of_a_token_beside_the_2n_rule() -> None:
         "flops_per_token": 248_879_616,
         "n_matrix_params": 84_934_656,  # Kaplan et al. 2020, 2.1: N = 12·L·d²
         "matrix_flops_per_token": 169_869_312,
+        "n_active_params": None,
+        "n_active_matrix_params": None,
     }
 
 

@@ -14,14 +14,15 @@ from tfinspect.cli.app import app
 GROUP: Any = get_command(app)
 
 MODEL = {
-    "--preset", "--config", "--d", "--d-model", "--layers", "--heads", "--d-ff", "--vocab", "--ctx", "--placement", "--final-norm",
-    "--no-final-norm", "--activation", "--positions", "--tied", "--untied", "--bias", "--no-bias", "--eps", "--dropout",
-    "--architecture", "--encoder-layers", "--kv-heads", "--d-head", "--norm", "--qk-norm", "--no-qk-norm",
-    "--position-offset", "--rope-dim", "--rope-base", "--buckets", "--max-distance", "--embed-scale",
-    "--no-embed-scale", "--embed-norm", "--no-embed-norm", "--token-types", "--scale-scores", "--no-scale-scores",
-    "--window", "--global-every", "--experts", "--experts-per-token", "--shared-experts", "--d-expert",
-    "--dense-layers", "--head-kind", "--head-bias", "--no-head-bias", "--pooler", "--no-pooler", "--qkv-bias",
-    "--no-qkv-bias", "--out-bias", "--no-out-bias", "--mlp-bias", "--no-mlp-bias", "--norm-bias", "--no-norm-bias",
+    "--preset", "--config", "--d", "--d-model", "--layers", "--heads", "--d-ff", "--vocab", "--ctx",
+    "--placement", "--final-norm", "--no-final-norm", "--activation", "--positions", "--tied", "--untied",
+    "--bias", "--no-bias", "--eps", "--dropout", "--architecture", "--encoder-layers", "--kv-heads", "--d-head",
+    "--norm", "--qk-norm", "--no-qk-norm", "--position-offset", "--rope-dim", "--rope-base", "--buckets",
+    "--max-distance", "--embed-scale", "--no-embed-scale", "--embed-norm", "--no-embed-norm", "--token-types",
+    "--scale-scores", "--no-scale-scores", "--window", "--global-every", "--experts", "--experts-per-token",
+    "--shared-experts", "--d-expert", "--dense-layers", "--head-kind", "--head-bias", "--no-head-bias",
+    "--pooler", "--no-pooler", "--qkv-bias", "--no-qkv-bias", "--out-bias", "--no-out-bias", "--mlp-bias",
+    "--no-mlp-bias", "--norm-bias", "--no-norm-bias",
 }  # fmt: skip
 CHECK = {"--check", "--no-check"}
 
@@ -32,7 +33,10 @@ SURFACE = {
         "--source", "--source-ids", "--json", *CHECK, *MODEL,
     },
     "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
-    "flops": {"--n", "--seq-len", "--batch", "--causal", "--head", "--sweep", "--every-mode", "--json", *CHECK, *MODEL},
+    "flops": {
+        "--n", "--seq-len", "--batch", "--source-len", "--causal", "--head", "--sweep", "--passes", "--rules",
+        "--every-mode", "--json", *CHECK, *MODEL,
+    },
     "compare": {"--n", "--seq-len", "--json", *CHECK},
     "presets": {"--search", "--json"},
     "verify": {

@@ -31,6 +31,14 @@ Sweep = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--sweep", metavar="A:B", help="Add a table over n = A, 2A, 4A ... up to B, with bars."),
 ]
+SourceLen = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--source-len", metavar="M", help="Positions that an encoder reads before the decoder; by default N."),
+]
+Passes = Annotated[
+    bool, typer.Option("--passes", help="Add the work of a prompt, a decode step and training, and the cache's bytes.")
+]
+Rules = Annotated[bool, typer.Option("--rules", help="Add rules of thumb (6ND, PaLM ...), each with its error.")]
 EveryMode = Annotated[
     bool, typer.Option("--every-mode", help="Check each kind of attention in each grad mode: six runs, not two.")
 ]
@@ -42,9 +50,12 @@ def flops(
     model: Model = None,
     n: SeqLen = None,
     batch: Batch = 1,
+    source_len: SourceLen = None,
     causal: Causal = "full",
     head: Head = "all",
     sweep: Sweep = None,
+    passes: Passes = False,
+    rules: Rules = False,
     check: Check = True,
     every_mode: EveryMode = False,
     json_output: Json = False,
@@ -57,14 +68,24 @@ def flops(
       tfinspect flops --n 1024
       tfinspect flops mistral-7b --n 4096 --no-check
       tfinspect flops --preset gpt2-xl --causal half --sweep 128:65536 --no-check
+      tfinspect flops --n 1024 --passes --rules
     """
     from tfinspect.inspectors import flops as inspector
     from tfinspect.render.output import Output
     from tfinspect.render.progress import working
 
     report = inspector.flops(
-        source, seq_len=n, batch=batch, causal=causal, head=head, sweep=_ends(sweep), check=False
-    )  # fmt: skip
+        source,
+        seq_len=n,
+        batch=batch,
+        source_len=source_len,
+        causal=causal,
+        head=head,
+        sweep=_ends(sweep),
+        passes=passes,
+        rules=rules,
+        check=False,
+    )
     output = Output(json_output)
     output.show(report)
     if check:

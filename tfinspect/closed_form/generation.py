@@ -6,35 +6,43 @@ A step gives one token. T positions go through the model and attend to S keys ea
                         later steps  T = 1, S = n + 1, n + 2, …
     without it          every step   T = S = n, n + 1, n + 2, …
 
-Attention counts in full, as it runs. Started from one token, the steps with a cache add up to the causal half of a
-whole pass, because each position attends only to what is there.
+Attention counts in full, as it runs, under a window too. Without windows, and started from one token, the steps with a
+cache add up to the causal half of a whole pass, because each position attends only to what is there.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import functools
 
-from tfinspect.closed_form.formula import letters, value
+from tfinspect.closed_form.formula import gathered, letters, value
+from tfinspect.closed_form.products import LOOP, products
 from tfinspect.spec import ModelSpec
 
 __all__ = ["cache_bytes", "cache_formula", "step", "step_formula", "with_cache", "without_cache"]
 
-_STEP: Final = "L·(4·T·d² + 2·T·d·d_ff + 2·T·S·d) + d·V"
 
-
-def step_formula(batch: int = 1) -> str:
+@functools.lru_cache(maxsize=16)
+def step_formula(spec: ModelSpec, batch: int = 1) -> str:
     """The multiplications of one step in letters."""
-    return _STEP if batch == 1 else f"B·({_STEP})"
+    done = tuple(products(spec, LOOP))
+    terms = []
+    for stack, letter in dict.fromkeys((p.stack, p.letter) for p in done if p.stack):
+        inside = [p for p in done if p.stack == stack]
+        matrices = [p.formula for p in inside if p.part == "linear"]
+        attention = gathered(" + ".join(p.formula for p in inside if p.part == "quadratic"))
+        terms.append(f"{letter}·({' + '.join((*matrices, attention))})")
+    formula = " + ".join((*terms, *(p.formula for p in done if not p.stack)))
+    return formula if batch == 1 else f"B·({formula})"
 
 
 def step(spec: ModelSpec, *, queries: int, keys: int, batch: int = 1) -> int:
     """Multiplications of one step: T = queries new positions attend to S = keys, logits at the last.
 
     Units:   multiplications of matrix products; FLOPs = 2 x.
-    Agrees:  measured.generation.work, exactly.
+    Agrees:  measured.generation.work, exactly, for every decoder.
     """
     bound = {**letters(spec, batch=batch), "T": queries, "S": keys}
-    return value(step_formula(batch), bound)
+    return value(step_formula(spec, batch), bound)
 
 
 def with_cache(spec: ModelSpec, *, prompt_len: int, n_new: int, batch: int = 1) -> tuple[int, ...]:
@@ -50,9 +58,10 @@ def without_cache(spec: ModelSpec, *, prompt_len: int, n_new: int, batch: int = 
     return tuple(step(spec, queries=length, keys=length, batch=batch) for length in lengths)
 
 
-def cache_formula(number_bytes: int = 4) -> str:
+def cache_formula(spec: ModelSpec, number_bytes: int = 4) -> str:
     """The bytes of a cache in letters."""
-    return f"2·L·B·h·S·d_head·{number_bytes}"
+    heads = "h" if spec.n_kv_heads == spec.n_heads else "h_kv"
+    return f"2·L·B·{heads}·S·d_head·{number_bytes}"
 
 
 def cache_bytes(spec: ModelSpec, *, keys: int, batch: int = 1, number_bytes: int = 4) -> int:
@@ -60,5 +69,4 @@ def cache_bytes(spec: ModelSpec, *, keys: int, batch: int = 1, number_bytes: int
 
     Agrees:  model.cache.Cache.n_bytes, exactly.
     """
-    bound = {**letters(spec, batch=batch), "S": keys, "d_head": spec.d_head}
-    return value(cache_formula(number_bytes), bound)
+    return value(cache_formula(spec, number_bytes), {**letters(spec, batch=batch), "S": keys})

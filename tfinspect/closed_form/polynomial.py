@@ -47,9 +47,10 @@ class Polynomial:
     def __truediv__(self, other: Polynomial) -> Polynomial:
         if not other.terms:
             raise ZeroDivisionError(f"{self} is divided by 0")
-        if list(other.terms) != [()]:
-            raise ValueError(f"{self} is divided by {other}, which is no number")
-        return Polynomial({key: factor / other.terms[()] for key, factor in self.terms.items()})
+        if len(other.terms) > 1:
+            raise ValueError(f"{self} is divided by {other}, which is a sum")
+        ((letters, number),) = other.terms.items()
+        return Polynomial({_without(key, letters): factor / number for key, factor in self.terms.items()})
 
     def __str__(self) -> str:
         written = ""
@@ -60,9 +61,22 @@ class Polynomial:
         return written or "0"
 
 
+def _without(key: tuple[str, ...], letters: tuple[str, ...]) -> tuple[str, ...]:
+    """The letters of a monomial that is divided by others.
+
+    Raises:  ValueError where one of those is not in it.
+    """
+    left = Counter(key)
+    left.subtract(letters)
+    if any(power < 0 for power in left.values()):
+        raise ValueError(f"{'·'.join(key) or 1} is divided by {'·'.join(letters)}, which is not in it")
+    return tuple(left.elements())
+
+
 def _monomial(key: tuple[str, ...], factor: Fraction) -> str:
-    """ "12d²", "2·d·d_ff", "n·d²", "7", "n²·d/2"."""
+    """ "12d²", "2·d_ff", "2·d·d_ff", "n·d²", "7", "n²·d/2"."""
     powers = [letter + {1: "", 2: "²"}.get(power, "·" + letter) for letter, power in Counter(key).items()]
     number = [] if factor.numerator == 1 and powers else [str(factor.numerator)]
     below = f"/{factor.denominator}" if factor.denominator != 1 else ""
-    return ("" if len(powers) == 1 else "·").join((*number, *powers)) + below
+    alone = len(powers) == 1 and "_" not in powers[0]
+    return ("" if alone else "·").join((*number, *powers)) + below

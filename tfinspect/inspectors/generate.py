@@ -106,8 +106,8 @@ def generate(
             )
             for number, (seen, (kept, again)) in enumerate(zip(ran.steps, work, strict=True), 1)
         ),
-        step_formula=closed_form.step_formula(len(rows)),
-        cache_formula=closed_form.cache_formula(),
+        step_formula=closed_form.step_formula(spec, len(rows)),
+        cache_formula=closed_form.cache_formula(spec),
         steps_shown=show,
     )
     if not check:

@@ -255,7 +255,8 @@ class Measurement:
     by_component: Mapping[str, int]
     """FLOPs by key of the closed form: "projections", "scores", "mix" (weights·V), "mlp", "head" ..."""
     evaluations: Mapping[str, int]
-    """Output elements of elementwise work: "norm", "softmax", "activation", "residual", "other"."""
+    """Output elements of elementwise work: "norm", "softmax" (of scores), "gates" (softmax of a router), "activation",
+    "products" (with a gate), "residual", "other"."""
     coverage: tuple[int, int]
     """(operators accounted for, operators that ran)."""
     uncounted: tuple[str, ...]
@@ -366,7 +367,8 @@ def _inputs(model: Model, batch: int, seq_len: int, source_len: int | None) -> t
 
 def _measurement(ran: Tally) -> Measurement:
     """What ran, by component."""
-    evaluations = Counter({"norm": 0, "softmax": 0, "activation": 0, "residual": 0, "other": 0})
+    keys = ("norm", "softmax", "gates", "activation", "products", "residual", "other")
+    evaluations = Counter(dict.fromkeys(keys, 0))
     for module, calls in itertools.groupby(ran.calls, key=lambda call: call.module):
         place, _, part = module.rpartition(".")
         if "norm" in part:
@@ -374,10 +376,22 @@ def _measurement(ran: Tally) -> Measurement:
             evaluations["norm"] += math.prod(last.shape)
             continue
         for call in calls:
-            key = ELEMENTWISE.get(call.operator.removeprefix("aten."))
-            if key is not None:  # what a block itself does is to add
-                evaluations["residual" if key == "other" and place.endswith("blocks") else key] += math.prod(call.shape)
+            key = _elementwise(call.operator.removeprefix("aten."), place, part)
+            if key is not None:
+                evaluations[key] += math.prod(call.shape)
     return Measurement(ran.flops, _by_component(ran), dict(evaluations), ran.coverage, ran.uncounted)
+
+
+def _elementwise(operator: str, place: str, part: str) -> str | None:
+    """The key of an elementwise operator that ran in a part of some place; None for any other operator."""
+    key = ELEMENTWISE.get(operator)
+    if key == "softmax" and part not in ("attn", "cross"):
+        return "gates"  # a router's, over the experts that it chose
+    if key == "other" and place.endswith("blocks"):
+        return "residual"  # what a block itself does is to add
+    if operator == "mul" and (part in ("mlp", "shared") or place.endswith("experts")):
+        return "products"  # a gate and what it lets through
+    return key
 
 
 @plain_torch()

@@ -6,13 +6,13 @@ Units:  parameters; multiplications of matrix products (1 multiply-add = 1 multi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.params import COMPONENTS, Params
 from tfinspect.results.subject import Subject
-from tfinspect.results.table import Cell, Column, Given, Row, Table
+from tfinspect.results.table import Cell, Column, Given, Kind, Role, Row, Table
 
 __all__ = ["Compared", "Comparison", "Layer"]
 
@@ -36,20 +36,30 @@ _LABELS: Final[Mapping[str, str]] = {
     "tied_head": "tied head",
     "head": "head",
     "window": "window",
+    "n_token_types": "token types",
+    "n_experts": "experts",
+    "n_experts_per_token": "experts per token",
+    "n_shared_experts": "shared experts",
+    "d_expert": "expert width",
+    "n_dense_layers": "dense blocks",
 }
 
 #: What a value says where the word alone does not.
 _WORDS: Final[Mapping[tuple[str, object], str]] = {
     ("placement", "pre"): "x + Sublayer(LN(x))",
     ("placement", "post"): "LN(x + Sublayer(x))",
-    ("placement", "sandwich"): "x + LN(Sublayer(LN(x)))",
-    ("placement", "parallel"): "x + MHA(LN1(x)) + MLP(LN2(x))",
-    ("placement", "parallel_one_norm"): "x + MHA(LN(x)) + MLP(LN(x))",
+    ("placement", "sandwich"): "x + LN(Sub(LN(x)))",
+    ("placement", "parallel"): "both, two norms",
+    ("placement", "parallel_one_norm"): "both, one norm",
     ("architecture", "decoder"): "decoder-only",
     ("architecture", "encoder"): "encoder-only",
     ("architecture", "encoder_decoder"): "encoder–decoder",
     ("window", 0): "none",
 }
+
+
+#: Models whose columns fit on a page of 80 columns.
+_ABREAST: Final = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +133,9 @@ class Comparison:
 
     def tables(self) -> tuple[Table, ...]:
         """Structure, kinds of blocks, parameters by component, work and memory."""
-        return (self._structure(), self._layers(), self._params(), self._work(), self._memory())
+        side_by_side = [range(first, min(first + _ABREAST, len(self.models))) for first in self._firsts()]
+        structure, params = map(self._structure, side_by_side), map(self._params, side_by_side)
+        return (*structure, self._layers(), *params, self._work(), self._memory())
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON-ready values."""
@@ -150,31 +162,36 @@ class Comparison:
             ],
         }
 
-    def _columns(self, first: str, kind: str) -> tuple[Column, ...]:
+    def _firsts(self) -> range:
+        """The first of each few models that fit on a page side by side."""
+        return range(0, len(self.models), _ABREAST)
+
+    def _title(self, title: str, which: range) -> str:
+        return title if len(self.models) <= _ABREAST else f"{title}, models {which.start + 1} to {which.stop}"
+
+    def _columns(self, first: str, kind: Kind, which: range) -> tuple[Column, ...]:
         own = tuple(
-            Column(f"model {at}", Given(model.name), "count" if kind == "count" else "text", keep=9 - min(at, 7))
-            for at, model in enumerate(self.models)
+            Column(f"model {at}", Given(self.models[number].name), kind, keep=9 - at) for at, number in enumerate(which)
         )
         return (Column("what", first, keep=9), *own)
 
-    def _row(self, what: str, cells: list[Cell], role: str = "row") -> Row:
-        named = {f"model {at}": cell for at, cell in enumerate(cells)}
-        return Row({"what": what, **named}, "total" if role == "total" else "row")
+    def _row(self, what: str, cells: Sequence[Cell], role: Role = "row") -> Row:
+        return Row({"what": what, **{f"model {at}": cell for at, cell in enumerate(cells)}}, role)
 
-    def _structure(self) -> Table:
-        rows = []
+    def _structure(self, which: range) -> Table:
+        models, rows = [self.models[number] for number in which], []
         for name in self.differing:
-            values = [getattr(model.subject.spec, name) for model in self.models]
+            values = [getattr(model.subject.spec, name) for model in models]
             rows.append(self._row(_LABELS.get(name, name.replace("_", " ")), [_said(name, value) for value in values]))
-        filled = [model.initialisation for model in self.models]
-        if len(set(filled)) > 1:
-            rows.append(self._row("initialisation", [how or "not stated" for how in filled]))
+        if len({model.initialisation for model in self.models}) > 1:
+            rows.append(self._row("initialisation σ", [model.initialisation or "not stated" for model in models]))
         n_alike = len(self.models[0].subject.spec.to_dict()) - len(self.differing)
         notes = [f"{n_alike} fields of the spec are alike; --json lists them all."]
-        notes += [f"{model.name}: {note}" for model in self.models for note in model.subject.notes()]
+        notes += [f"{model.name}: {note}" for model in models for note in model.subject.notes()]
         if not rows:
             rows.append(self._row("nothing: the specs are the same", []))
-        return Table("What differs in structure", self._columns("field", "text"), tuple(rows), tuple(notes))
+        columns = self._columns("field", "text", which)
+        return Table(self._title("What differs in structure", which), columns, tuple(rows), tuple(notes))
 
     def _layers(self) -> Table:
         rows = tuple(
@@ -204,15 +221,15 @@ class Comparison:
         note = "A part is a sublayer: attention, cross-attention, or the MLP."
         return Table("Blocks", columns, rows, (note,))
 
-    def _params(self) -> Table:
-        by_model = [model.params.by_component for model in self.models]
+    def _params(self, which: range) -> Table:
+        models = [self.models[number] for number in which]
+        by_model = [model.params.by_component for model in models]
         present = [key for key in COMPONENTS if any(components.get(key) for components in by_model)]
         rows = [self._row(COMPONENTS[key], [components.get(key, 0) for components in by_model]) for key in present]
-        rows.append(self._row("total", [model.params.total for model in self.models], "total"))
+        rows.append(self._row("total", [model.params.total for model in models], "total"))
         if any(model.params.active is not None for model in self.models):
-            active: list[Cell] = [model.params.active or model.params.total for model in self.models]
-            rows.append(self._row("active in each token", active))
-        return Table("Parameters", self._columns("component", "count"), tuple(rows))
+            rows.append(self._row("active in each token", [m.params.active or m.params.total for m in models]))
+        return Table(self._title("Parameters", which), self._columns("component", "count", which), tuple(rows))
 
     def _work(self) -> Table:
         rows = tuple(
@@ -270,4 +287,6 @@ def _said(name: str, value: object) -> str:
         return _WORDS[name, value]
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.10g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -7,99 +7,19 @@ count 0. Elementwise work is no matrix product: it is listed apart, in evaluated
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from tfinspect.results.agreement import Agreement
+from tfinspect.results.growth import Growth, SweepPoint, exact, if_any, sweep_table
+from tfinspect.results.passes import Passes
+from tfinspect.results.rules import Rules
 from tfinspect.results.subject import Subject
-from tfinspect.results.table import Column, Row, Table
+from tfinspect.results.table import Cell, Column, Row, Table
+from tfinspect.results.work import COMPONENTS, Causal, Elementwise, FlopTerm, Head, PerToken, by_component
 
-__all__ = ["Causal", "Elementwise", "FlopTerm", "Flops", "Growth", "Head", "PerToken", "SweepPoint", "exact"]
-
-Causal = Literal["full", "half"]
-"""Pairs that attention counts: all n², which is what runs, or the n(n + 1)/2 that the mask lets through."""
-
-Head = Literal["all", "last"]
-"""Positions that get logits: all n, or the last one, as in generation."""
-
-
-@dataclasses.dataclass(frozen=True)
-class FlopTerm:
-    """One kind of matrix product."""
-
-    component: str
-    """"projections", "scores", "mix" (weights·V), "mlp" or "head"."""
-    title: str
-    """What a reader calls it."""
-    formula: str
-    """Multiplications of one copy, in letters."""
-    each: int
-    """Multiplications of one copy."""
-    copies: int
-    """How many copies run: one per block, or 1."""
-    part: Literal["linear", "quadratic", "head"]
-    """How a block's term grows with n, or that it belongs to the head."""
-
-    @property
-    def multiplications(self) -> int:
-        """Multiplications of all copies."""
-        return self.each * self.copies
-
-
-@dataclasses.dataclass(frozen=True)
-class Elementwise:
-    """Work that is no matrix product, in evaluated output elements."""
-
-    component: str
-    """"norm", "softmax", "activation" or "residual"."""
-    title: str
-    formula: str
-    evaluations: int
-    """Output elements in the whole model."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Growth:
-    """How the work of a block and of the model grows with n."""
-
-    block_formula: str
-    linear_formula: str
-    quadratic_formula: str
-    ratio_formula: str
-    ratio: Fraction
-    """Quadratic over linear part of a block."""
-    crossover_formula: str
-    crossover: int
-    """n at which the two parts are equal."""
-    at_crossover: int
-    """Multiplications of either part of a block at the crossover."""
-    doubling_formula: str
-    block_doubling: Fraction | None
-    """T(2n)/T(n) of a block; None at n = 0."""
-    model_doubling: Fraction | None
-    """T(2n)/T(n) of the model with its head; None at n = 0."""
-
-
-@dataclasses.dataclass(frozen=True)
-class PerToken:
-    """One share of the FLOPs that each token costs."""
-
-    title: str
-    formula: str
-    flops: int
-
-
-@dataclasses.dataclass(frozen=True)
-class SweepPoint:
-    """The work at one n."""
-
-    seq_len: int
-    linear: int
-    """Multiplications of one block that grow with n."""
-    quadratic: int
-    """Multiplications of one block that grow with n²."""
-    multiplications: int
-    """Multiplications of the whole model, head included."""
+__all__ = ["Flops"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,8 +42,22 @@ class Flops:
     """What each token costs, in FLOPs; empty at n = 0. A head at the last position alone is no token's cost."""
     n_params: int
     """N of the 2N rule: all parameters."""
+    n_matrix_params: int
+    """Parameters of the blocks' matrices: N of Kaplan et al. 2020, without embeddings, biases and norms."""
+    n_active_params: int | None = None
+    """Parameters that take part in each token; None where all do."""
+    n_active_matrix_params: int | None = None
+    """Those in the blocks' matrices; None where all do."""
+    source_len: int | None = None
+    """m: positions that the encoder of an encoder–decoder reads; None for other models."""
     sweep: tuple[SweepPoint, ...] = ()
     """The work over a range of n, where it was asked for."""
+    passes: Passes | None = None
+    """The work of one pass of each kind, where it was asked for."""
+    rules: Rules | None = None
+    """Rules of thumb beside the exact figures, where they were asked for."""
+    source_len_is_n: bool = False
+    """Whether m was left out, and n stands for it."""
     seq_len_is_n_ctx: bool = False
     """Whether n was left out, and the model's n_ctx stands for it."""
     agreements: tuple[Agreement, ...] = ()
@@ -140,152 +74,118 @@ class Flops:
 
     @property
     def block(self) -> int:
-        """Multiplications of one block."""
-        return self.linear + self.quadratic
+        """Multiplications of one block, of the last kind where there are several."""
+        return self.growth.total
 
     @property
     def linear(self) -> int:
         """Multiplications of one block that grow with n."""
-        return sum(term.each for term in self.terms if term.part == "linear")
+        return self.growth.linear
 
     @property
     def quadratic(self) -> int:
         """Multiplications of one block that grow with n²."""
-        return sum(term.each for term in self.terms if term.part == "quadratic")
+        return self.growth.quadratic
 
     @property
     def by_component(self) -> dict[str, int]:
         """Multiplications of the whole model by component."""
-        return {term.component: term.multiplications for term in self.terms}
+        return by_component(self.terms)
 
     @property
-    def n_matrix_params(self) -> int:
-        """Parameters of the blocks' matrices: N of Kaplan et al. 2020, without embeddings, biases and norms."""
-        spec = self.subject.spec
-        return spec.n_layers * (4 * spec.d_model**2 + 2 * spec.d_model * spec.d_ff)
-
-    @property
-    def flops_per_token(self) -> int | None:
+    def flops_per_token(self) -> int | Fraction | None:
         """FLOPs of each token, with the head where it runs at all positions; None at n = 0."""
-        return sum(part.flops for part in self.per_token) if self.per_token else None
+        return sum(part.flops for part in self.per_token if not part.source) if self.per_token else None
+
+    @property
+    def flops_per_source_token(self) -> int | None:
+        """FLOPs of each token that an encoder reads before a decoder runs; None where there is none."""
+        of_source = [int(part.flops) for part in self.per_token if part.source]
+        return sum(of_source) if of_source else None
 
     @property
     def beyond_context(self) -> bool:
-        """Whether n is longer than the model allows."""
-        return self.seq_len > self.subject.spec.n_ctx
+        """Whether a sequence is longer than the model allows."""
+        return max(self.seq_len, self.source_len or 0) > self.subject.spec.n_ctx
 
     @property
     def conventions(self) -> str:
         """The spec, the run, and what counts as work."""
+        spec = self.subject.spec
         pairs = "all n² pairs" if self.causal == "full" else "the n(n + 1)/2 pairs of the causal half"
+        if self.causal == "half" and spec.window:
+            pairs += ", in a window w·n − w(w − 1)/2"
+        if not spec.causal:
+            pairs = "all n² pairs, as an encoder has no mask"
         head = "head at all positions" if self.head == "all" else "head at the last position"
+        if spec.head == "none":
+            head = "no head"
         chosen = " (the model's n_ctx; --n changes it)" if self.seq_len_is_n_ctx else ""
+        source = "" if self.source_len is None else f", after a source of m = {self.source_len:,}"
+        if self.source_len is not None and self.source_len_is_n:
+            source += " (as many; --source-len changes it)"
         return (
-            f"{self.subject.opening()}. One forward pass of B = {self.batch:,}, n = {self.seq_len:,}{chosen}; "
+            f"{self.subject.opening()}. One forward pass of B = {self.batch:,}, n = {self.seq_len:,}{chosen}{source}; "
             f"one multiply-add = 1 multiplication = 2 FLOPs; attention over {pairs}, {head}, look-up 0."
         )
 
     def tables(self) -> tuple[Table, ...]:
-        """Work by component, growth, cost of a token, elementwise work, and the sweep where it was asked for."""
+        """Work by component, growth, cost of a token, elementwise work, and whatever else was asked for."""
+        n_ctx = self.subject.spec.n_ctx
         per_token = (self._token_table(),) if self.per_token else ()
-        sweep = (self._sweep_table(),) if self.sweep else ()
-        return (self._work_table(), self._growth_table(), *per_token, self._elementwise_table(), *sweep)
+        sweep = (sweep_table(self.sweep, self.growth, n_ctx),) if self.sweep else ()
+        passes = () if self.passes is None else self.passes.tables()
+        rules = () if self.rules is None else self.rules.tables()
+        growth = self.growth.table(self.seq_len, n_ctx)
+        return (self._work_table(), growth, *per_token, self._elementwise_table(), *sweep, *passes, *rules)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON-ready values: integers exact, fractions as the nearest number."""
-        growth = self.growth
         return {
             "conventions": self.conventions,
             "model": self.subject.to_dict(),
             "seq_len": self.seq_len,
+            "source_len": self.source_len,
             "batch": self.batch,
             "causal": self.causal,
             "head": self.head,
             "beyond_n_ctx": self.beyond_context,
             "total_multiplications": self.multiplications,
             "total_flops": self.flops,
-            "components": [
-                {
-                    "component": term.component,
-                    "formula": term.formula,
-                    "part": term.part,
-                    "copies": term.copies,
-                    "multiplications_each": term.each,
-                    "multiplications": term.multiplications,
-                    "share": self._share(term.multiplications),
-                }
-                for term in self.terms
-            ],
-            "block": {
-                "multiplications": self.block,
-                "formula": growth.block_formula,
-                "linear_formula": growth.linear_formula,
-                "linear_multiplications": self.linear,
-                "quadratic_formula": growth.quadratic_formula,
-                "quadratic_multiplications": self.quadratic,
-                "quadratic_over_linear": exact(growth.ratio),
-                "crossover_formula": growth.crossover_formula,
-                "crossover_seq_len": growth.crossover,
-                "multiplications_at_crossover": growth.at_crossover,
-                "doubling_ratio": _if_any(growth.block_doubling),
-            },
-            "model_doubling_ratio": _if_any(growth.model_doubling),
+            "components": [term.to_dict(self._share(term.multiplications)) for term in self.terms],
+            "block": self.growth.to_dict(),
+            "model_doubling_ratio": if_any(self.growth.model_doubling),
             "tokens": self.batch * self.seq_len,
-            "flops_per_token": self.flops_per_token,
+            "flops_per_token": if_any(self.flops_per_token),
+            "flops_per_source_token": self.flops_per_source_token,
             "flops_per_token_parts": [
-                {"part": part.title, "formula": part.formula, "flops": part.flops} for part in self.per_token
+                {"part": part.title, "formula": part.formula, "flops": exact(part.flops), "source": part.source}
+                for part in self.per_token
             ],
             "two_n_rule": {
                 "n_params": self.n_params,
                 "flops_per_token": 2 * self.n_params,
                 "n_matrix_params": self.n_matrix_params,
                 "matrix_flops_per_token": 2 * self.n_matrix_params,
+                "n_active_params": self.n_active_params,
+                "n_active_matrix_params": self.n_active_matrix_params,
             },
             "elementwise": [dataclasses.asdict(work) for work in self.elementwise],
-            "sweep": [
-                {
-                    "seq_len": point.seq_len,
-                    "block_linear_multiplications": point.linear,
-                    "block_quadratic_multiplications": point.quadratic,
-                    "multiplications": point.multiplications,
-                    "flops": 2 * point.multiplications,
-                    "beyond_n_ctx": point.seq_len > self.subject.spec.n_ctx,
-                }
-                for point in self.sweep
-            ],
+            "sweep": [point.to_dict(self.subject.spec.n_ctx) for point in self.sweep],
+            "passes": None if self.passes is None else self.passes.to_dict(),
+            "rules": None if self.rules is None else self.rules.to_dict(),
         }
 
     def _share(self, multiplications: int) -> float | None:
         return multiplications / self.multiplications if self.multiplications else None
 
     def _work_table(self) -> Table:
-        rows = [
-            Row(
-                {
-                    "part": term.title,
-                    "formula": term.formula,
-                    "each": None if term.part == "head" else term.each,
-                    "all": term.multiplications,
-                    "share": self._share(term.multiplications),
-                }
-            )
-            for term in self.terms
-        ]
-        spec, n_layers = self.subject.spec, self.subject.spec.n_layers
-        blocks = Row(
-            {
-                "part": f"all {n_layers:,} blocks" if n_layers > 1 else "the only block",
-                "formula": self.growth.block_formula if spec.d_ff == 4 * spec.d_model else "their sum",
-                "each": self.block,
-                "all": self.block * n_layers,
-                "share": self._share(self.block * n_layers),
-            },
-            "subtotal",
-        )
-        total = Row(
-            {"part": "multiplications", "all": self.multiplications, "share": self._share(self.multiplications)}
-        )
-        flops = Row({"part": "FLOPs", "formula": "2 × multiplications", "all": self.flops}, "total")
+        kinds = list(dict.fromkeys(term.stack for term in self.terms if term.stack))
+        rows = [row for kind in kinds for row in self._rows_of(kind, alone=len(kinds) == 1)]
+        rows += [self._row(term) for term in self.terms if not term.stack]
+        share = self._share(self.multiplications)
+        rows.append(Row({"part": "multiplications", "all": self.multiplications, "share": share}, "subtotal"))
+        rows.append(Row({"part": "FLOPs", "formula": "2 × multiplications", "all": self.flops}, "total"))
         columns = (
             Column("part", "part", "formula", keep=9),
             Column("formula", "formula (one block)", "formula", keep=4),
@@ -298,95 +198,99 @@ class Flops:
             "Shares are rounded for print; unrounded they sum to exactly 100 %.",
             *self.subject.notes(),
         ]
+        if self.causal == "half" and self.subject.spec.causal:
+            notes.insert(0, "What runs is the full square: what the mask hides is computed, and thrown away.")
+        elif self.subject.spec.window:
+            notes.insert(0, "A window hides scores, and saves no work where attention runs in full; see --causal half.")
         if self.beyond_context:
             notes.insert(0, self._warning())
-        ordered = (*rows[:-1], blocks, rows[-1], dataclasses.replace(total, role="subtotal"), flops)
-        return Table("Multiplications of one forward pass", columns, ordered, tuple(notes))
+        return Table("Multiplications of one forward pass", columns, tuple(rows), tuple(notes))
+
+    def _rows_of(self, kind: str, *, alone: bool) -> Iterator[Row]:
+        """The work of one kind of block: under a heading where there are several kinds."""
+        terms = [term for term in self.terms if term.stack == kind]
+        copies = max(term.copies for term in terms)
+        if not alone:
+            yield Row({"part": f"{kind}, {copies:,} of them" if copies > 1 else f"the only {kind}"}, "group")
+        for term in terms:
+            yield self._row(term, indent=0 if alone else 1)
+        all_of_them = sum(term.multiplications for term in terms)
+        like = all(term.copies == copies for term in terms)
+        short = (
+            alone and self.subject.spec.d_ff == 4 * self.subject.spec.d_model and len(self.growth.block_formula) < 30
+        )
+        yield Row(
+            {
+                "part": f"all {copies:,} {kind.replace('block', 'blocks')}" if copies > 1 else f"the only {kind}",
+                "formula": self.growth.block_formula if short else "their sum",
+                "each": sum(term.each for term in terms) if like else None,
+                "all": all_of_them,
+                "share": self._share(all_of_them),
+            },
+            "subtotal",
+        )
+
+    def _row(self, term: FlopTerm, indent: int = 0) -> Row:
+        cells: dict[str, Cell] = {
+            "part": term.title,
+            "formula": term.formula,
+            "each": term.each if term.stack else None,
+            "all": term.multiplications,
+            "share": self._share(term.multiplications),
+        }
+        return Row(cells, indent=indent)
 
     def _warning(self) -> str:
-        n_ctx = self.subject.spec.n_ctx
+        n_ctx, longest = self.subject.spec.n_ctx, max(self.seq_len, self.source_len or 0)
+        letter = "n" if longest == self.seq_len else "m"
         return (
-            f"n = {self.seq_len:,} is beyond the model's n_ctx = {n_ctx:,}: the figures hold for the same model with "
-            f"--ctx {self.seq_len}, and the check measures that one."
+            f"{letter} = {longest:,} is beyond the model's n_ctx = {n_ctx:,}: the figures hold for the same model with "
+            f"--ctx {longest}, and the check measures that one."
         )
-
-    def _growth_table(self) -> Table:
-        growth = self.growth
-        either = f"either part at n* = {growth.crossover:,}"
-        rows = (
-            Row({"what": "linear part", "formula": growth.linear_formula, "count": self.linear}),
-            Row({"what": "quadratic part", "formula": growth.quadratic_formula, "count": self.quadratic}),
-            Row({"what": "quadratic / linear", "formula": growth.ratio_formula, "real": exact(growth.ratio)}),
-            Row({"what": "quadratic part of a block", "real": self.quadratic / self.block if self.block else None}),
-            Row({"what": "crossover n*, parts equal", "formula": growth.crossover_formula, "count": growth.crossover}),
-            Row({"what": either, "count": growth.at_crossover}),
-            Row(
-                {
-                    "what": "T(2n)/T(n), block",
-                    "formula": growth.doubling_formula,
-                    "real": _if_any(growth.block_doubling),
-                }
-            ),
-            Row({"what": "T(2n)/T(n), model", "real": _if_any(growth.model_doubling)}),
-        )
-        columns = (
-            Column("what", "one block", keep=9),
-            Column("formula", "formula", "formula", keep=4),
-            Column("count", "count", "count", keep=9),
-            Column("real", "ratio", "real", keep=9),
-        )
-        return Table("Growth with n", columns, rows, self._where_n_stands())
-
-    def _where_n_stands(self) -> tuple[str, ...]:
-        crossover, n_ctx = self.growth.crossover, self.subject.spec.n_ctx
-        lead = self.linear - self.quadratic
-        if lead == 0:
-            place = f"n = {self.seq_len:,}: both parts are equal."
-        else:
-            side, part = ("below", "linear") if lead > 0 else ("above", "quadratic")
-            place = f"n = {self.seq_len:,} is {side} n*: the {part} part leads by {abs(lead):,} in each block."
-        beyond = (f"n* = {crossover:,} is beyond the model's n_ctx = {n_ctx:,}.",) if crossover > n_ctx else ()
-        return (place, *beyond)
 
     def _token_table(self) -> Table:
-        n_tokens = self.batch * self.seq_len
-        cost, rule, matrices = self.flops_per_token or 0, 2 * self.n_params, self.n_matrix_params
-        total = "FLOPs per token" if self.head == "all" else "FLOPs per token, no head"
-        rows = (
-            *(Row({"part": part.title, "formula": part.formula, "count": part.flops}) for part in self.per_token),
-            Row({"part": total, "count": cost}, "total"),
-            Row(
-                {
-                    "part": "2N, N = all parameters",
-                    "formula": f"2·{self.n_params:,}",
-                    "count": rule,
-                    "real": cost / rule,
-                }
-            ),
-            Row(
-                {
-                    "part": "2N, N = matrices of blocks",
-                    "formula": f"2·{matrices:,}",
-                    "count": 2 * matrices,
-                    "real": cost / (2 * matrices),
-                }
-            ),
-        )
+        n_tokens, cost = self.batch * self.seq_len, self.flops_per_token or 0
+        no_head = self.head == "last" and self.subject.spec.head != "none"
+        rows = [self._share_row(part) for part in self.per_token if not part.source]
+        rows.append(Row({"part": f"FLOPs per token{', no head' * no_head}", "count": exact(cost)}, "total"))
+        notes = [f"{n_tokens:,} {'token' if n_tokens == 1 else 'tokens'} in this forward pass (B·n)."]
+        if self.source_len is None:
+            rows += self._two_n_rows(cost)
+            notes.append(
+                "2N takes each parameter for one multiply-add per token and leaves attention over n out. Kaplan et al. "
+                "(2020, 2.1) take N without embeddings: the matrices of the blocks."
+            )
+        else:
+            of_source = self.flops_per_source_token
+            rows += [self._share_row(part) for part in self.per_token if part.source]
+            rows.append(Row({"part": "FLOPs per token of the source", "count": of_source}, "total"))
+            notes.append(f"{self.batch * self.source_len:,} tokens of the source go through the encoder (B·m).")
+        once = [t for t in self.terms if t.part == "head" and (t.component == "pooler" or self.head == "last")]
+        for component, multiplications in by_component(once).items():
+            what = COMPONENTS[component].removeprefix("output ")
+            notes.insert(1, f"The {what} adds {2 * multiplications // self.batch:,} FLOPs once per sequence.")
         columns = (
             Column("part", "each token", "formula", keep=9),
             Column("formula", "formula", "formula", keep=4),
             Column("count", "FLOPs", "count", keep=9),
             Column("real", "cost / 2N", "real", keep=9),
         )
-        notes = [
-            f"{n_tokens:,} {'token' if n_tokens == 1 else 'tokens'} in this forward pass (B·n).",
-            "2N takes each parameter for one multiply-add per token and leaves attention over n out. Kaplan et al. "
-            "(2020, 2.1) take N without embeddings: the matrices of the blocks.",
-        ]
-        if self.head == "last":
-            once = 2 * self.by_component["head"] // self.batch
-            notes.insert(1, f"The head adds {once:,} FLOPs once per sequence.")
-        return Table("Cost of a token", columns, rows, tuple(notes))
+        return Table("Cost of a token", columns, tuple(rows), tuple(notes))
+
+    @staticmethod
+    def _share_row(part: PerToken) -> Row:
+        return Row({"part": part.title, "formula": part.formula, "count": exact(part.flops)})
+
+    def _two_n_rows(self, cost: int | Fraction) -> Iterator[Row]:
+        matrices = "matrices of blocks" + ", active" * (self.n_active_matrix_params is not None)
+        for title, n_params in (
+            ("all parameters", self.n_params),
+            ("active parameters", self.n_active_params),
+            (matrices, self.n_active_matrix_params or self.n_matrix_params),
+        ):
+            if n_params is not None:
+                part, formula, real = f"2N, N = {title}", f"2·{n_params:,}", float(cost / (2 * n_params))
+                yield Row({"part": part, "formula": formula, "count": 2 * n_params, "real": real})
 
     def _elementwise_table(self) -> Table:
         rows = tuple(Row({"work": w.title, "formula": w.formula, "count": w.evaluations}) for w in self.elementwise)
@@ -395,47 +299,10 @@ class Flops:
             Column("formula", "formula (whole model)", "formula", keep=4),
             Column("count", "evaluations", "count", keep=9),
         )
+        experts = ", sums over experts" if self.subject.spec.n_experts else ""
         notes = (
             "An evaluation is one output element; none of this is in the totals above.",
-            "Counted nowhere: bias additions, scaling and masking of scores, adding or rotating positions, dropout.",
+            "Counted nowhere: bias additions, scaling and masking of scores, adding or rotating positions, dropout"
+            f"{experts}.",
         )
         return Table("Elementwise work, counted apart", columns, rows, notes)
-
-    def _sweep_table(self) -> Table:
-        rows = tuple(self._sweep_row(point) for point in self.sweep)
-        columns = (
-            Column("n", "n", "count", keep=9),
-            Column("linear", "linear", "count", keep=6),
-            Column("quadratic", "quadratic", "count", keep=6),
-            Column("ratio", "ratio", "real", keep=7),
-            Column("bar", "linear | quadratic", "bar", keep=4),
-            Column("mark", "", keep=9),
-        )
-        notes = (
-            "Multiplications of one block; ratio = quadratic / linear.",
-            f"The crossover n* = {self.growth.crossover:,} is marked n*; + marks n beyond the model's n_ctx.",
-        )
-        return Table("Linear against quadratic over n", columns, rows, notes)
-
-    def _sweep_row(self, point: SweepPoint) -> Row:
-        mark = "n*" if point.seq_len == self.growth.crossover else ""
-        beyond = "+" if point.seq_len > self.subject.spec.n_ctx else ""
-        return Row(
-            {
-                "n": point.seq_len,
-                "linear": point.linear,
-                "quadratic": point.quadratic,
-                "ratio": point.quadratic / point.linear,
-                "bar": (("linear", point.linear), ("quadratic", point.quadratic)),
-                "mark": mark + beyond,
-            }
-        )
-
-
-def exact(number: Fraction) -> int | float:
-    """An integer where the fraction is one, else the nearest float."""
-    return number.numerator if number.denominator == 1 else float(number)
-
-
-def _if_any(number: Fraction | None) -> int | float | None:
-    return None if number is None else exact(number)

@@ -14,7 +14,7 @@ __all__ = ["MOST_BYTES", "read_object"]
 MOST_BYTES: Final = 4 * 2**20
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """The JSON object in a file; a byte-order mark before it is no fault.
 
     Raises:  InputError naming the file, and the line and column where it applies: what cannot be read, more than 4 MiB,
@@ -23,12 +23,12 @@ def read_object(path: Path) -> dict[str, Any]:
     where = repr(str(path))
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{where} cannot be read: {reason}", "give the path of a config.json") from None
-    if len(data) > MOST_BYTES:
-        raise InputError(f"{where} goes beyond {MOST_BYTES:,} bytes", "a configuration has a few kilobytes")
+    if len(data) > most_bytes:
+        raise InputError(f"{where} goes beyond {most_bytes:,} bytes", "a configuration has a few kilobytes")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

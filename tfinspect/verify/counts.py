@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from torch import nn
 
-from tfinspect.closed_form import flops as work_formulas
+from tfinspect.closed_form import growth as work_formulas
 from tfinspect.closed_form import params as param_formulas
 from tfinspect.closed_form.formula import letters, ratio, value
 from tfinspect.measured import flops as measured_work
@@ -17,6 +17,7 @@ from tfinspect.model.build import decoder
 from tfinspect.model.transformer import MLP, Attention, LayerNorm, Transformer
 from tfinspect.presets import PRESETS
 from tfinspect.results.checks import Figure, Findings, Matrix
+from tfinspect.results.growth import exact
 from tfinspect.spec import ModelSpec
 from tfinspect.verify.propositions import Settings
 
@@ -184,7 +185,7 @@ def work(
         Figure("closed form of both", value(grown.block_formula, bound), linear + quadratic, detail=True),
         Figure("quadratic over linear", quadratic / linear, 0.222, tolerance=5e-4),
         Figure("the same less n/(6d)", float(Fraction(quadratic, linear) - Fraction(n, 6 * d)), 0.0, detail=True),
-        Figure("n where both are equal", grown.crossover, 4_608),
+        Figure("n where both are equal", exact(grown.crossover or 0), 4_608),
         Figure("quadratic less linear there", at[1] - at[0], 0),
         Figure("larger one position before", "linear" if below[0] > below[1] else "quadratic", "linear", detail=True),
         Figure("model", whole.flops // 2, value(f"L·({grown.block_formula}) + n·d·V", bound), detail=True),
