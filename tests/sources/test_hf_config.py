@@ -182,15 +182,25 @@ BAD_FILES = {
     "spaces": (b"  \n", "is empty"),
     "trailing comma": (b'{\n "n_layer": 3,\n}', "is no JSON at line 3, column 1"),
     "comment": (b'{ // layers\n "n_layer": 3}', "JSON has no comments"),
-    "nan": (b'{"model_type": "gpt2", "n_layer": NaN}', "NaN is no JSON"),
+    "nan": (b'{"model_type": "gpt2", "n_layer": NaN}', "at line 1, column 35: NaN is no JSON"),
     "infinity": (b'{"model_type": "gpt2", "x": -Infinity}', "-Infinity is no JSON"),
-    "twice": (b'{"model_type": "gpt2", "n_layer": 3, "n_layer": 4}', "the key 'n_layer' is given twice"),
+    "twice": (
+        b'{"model_type": "gpt2", "n_layer": 3, "n_layer": 4}',
+        "at line 1, column 38: the key 'n_layer' is given twice",
+    ),
+    "twice inside": (
+        b'{"model_type": "gpt2",\n "x": [{"y": "NaN {\\"", "z": {}}, {"y": 1,\n  "y" : 2}], "model_type": "gpt2"}',
+        "at line 3, column 3: the key 'y' is given twice",
+    ),
     "list": (b'[{"model_type": "gpt2"}]', "holds a list where an object belongs"),
     "word": (b'"gpt2"', "holds a string"),
     "null": (b"null", "holds null"),
     "binary": (bytes(range(256)), "is no text: byte 128 is not UTF-8"),
     "deep": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "is nested too deeply"),
-    "long number": (b'{"model_type": "gpt2", "n_layer": ' + b"9" * 5_000 + b"}", "Exceeds the limit"),
+    "long number": (
+        b'{"model_type": "gpt2", "n_layer": ' + b"9" * 5_000 + b"}",
+        "column 35: an integer of 5,000 digits is no size",
+    ),
     "cut short": (b'{"model_type": "gp', "is no JSON at line 1"),
     "single quotes": (b"{'model_type': 'gpt2'}", "names in double quotes"),
 }
