@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfinspect.closed_form.formula import letters, ratio, value
+from tfinspect.closed_form.formula import gathered, letters, ratio, value
 from tfinspect.spec import ModelSpec
 
 sizes = st.integers(1, 10**30)
@@ -36,3 +36,11 @@ def test_what_is_no_formula_has_no_value(formula: str) -> None:
 def test_a_fraction_is_no_count() -> None:
     with pytest.raises(ValueError, match="d/5 is 768/5, no integer"):
         value("d/5", letters(ModelSpec()))
+
+
+def test_a_sum_is_divided_by_letters_that_are_in_each_of_its_terms() -> None:
+    assert gathered("(4·d·d + 2·d·d_ff)/(2·d)") == "2d + d_ff"
+    assert gathered("(4d² + 3·d·E)/(2·d)") == "2d + 3E/2"
+    for formula in ("(4d² + d_ff)/(2·d)", "d²/(d + 1)", "n/(d·d)"):
+        with pytest.raises(ValueError, match="is divided by"):
+            gathered(formula)

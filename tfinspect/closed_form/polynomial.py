@@ -69,7 +69,7 @@ def _without(key: tuple[str, ...], letters: tuple[str, ...]) -> tuple[str, ...]:
     left = Counter(key)
     left.subtract(letters)
     if any(power < 0 for power in left.values()):
-        raise ValueError(f"{'·'.join(key) or 1} is divided by {'·'.join(letters)}, which is not in it")
+        raise ValueError(f"{' '.join(key) or 1} is divided by {' '.join(letters)}, not all of which is in it")
     return tuple(left.elements())
 
 
