@@ -216,3 +216,122 @@ def test_a_sweep_doubles_n_and_marks_the_crossover() -> None:
 )
 def test_a_sweep_ends_where_it_was_told_to(ends: tuple[int, int], lengths: list[int]) -> None:
     assert [p.seq_len for p in counted(GPT2, 1, sweep=ends).sweep] == lengths
+
+
+def test_llama_2_7b_over_128_tokens() -> None:
+    # MrYxJ/calculate-flops.pytorch, issue 64: "why 850 G and not 6.74 G?" - work is per token, times n
+    report = counted(PRESETS["llama2-7b"].spec, 128)
+    assert report.multiplications == 850_000_871_424
+    assert report.flops == 1_700_001_742_848
+    attention = report.by_component["scores"] + report.by_component["mix"]
+    assert report.multiplications - attention == 845_705_904_128
+
+
+@pytest.mark.parametrize(
+    ("d_ff", "times_d_squared"),
+    [
+        # (8 + 6·d_ff/d)·d² FLOPs for each token and layer: Megatron-DeepSpeed PR 283, Megatron-LM PR 682
+        (4 * 768, 32),
+        (8 * 768 // 3, 24),
+    ],
+)
+def test_a_gated_mlp_costs_half_as_much_again(d_ff: int, times_d_squared: int) -> None:
+    spec = GPT2.replace(activation="swiglu", d_ff=d_ff, n_layers=1)
+    assert counted(spec, 1).per_token[0].flops == times_d_squared * 768**2
+    plain = counted(spec.replace(activation="silu", d_ff=4 * 768), 1)
+    assert plain.per_token[0].flops == 24 * 768**2
+
+
+def test_one_key_head_for_all_queries_spares_projections_and_no_product_of_attention() -> None:
+    # Shazeer 2019: K and V are made for one head of 64, and every query head reads it
+    one, all_heads = counted(GPT2.replace(n_kv_heads=1), 1_024), counted(GPT2, 1_024)
+    spared = 12 * 2 * 1_024 * 768 * (768 - 64)
+    assert all_heads.by_component["projections"] - one.by_component["projections"] == spared
+    assert one.by_component["scores"] == all_heads.by_component["scores"]
+    assert one.growth.crossover == 2 * 768 + 3_072 - (768 - 64)  # 6d, less what the projections lost over 2d
+
+
+def test_mixtral_over_one_token_by_hand() -> None:
+    # Jiang et al. 2024, table 1: d 4,096, 32 layers, 32 heads, 8 of keys, 8 experts of 14,336, 2 per token, V 32,000
+    report = counted(PRESETS["mixtral-8x7b"].spec, 1)
+    per_layer = {
+        "projections": 2 * 4_096 * 4_096 + 2 * 4_096 * 1_024,
+        "scores": 4_096,
+        "mix": 4_096,
+        "router": 4_096 * 8,
+        "experts": 2 * 3 * 4_096 * 14_336,
+    }
+    assert report.by_component == {**{key: 32 * work for key, work in per_layer.items()}, "head": 4_096 * 32_000}
+    assert report.n_active_params is not None
+    assert 3.6 < report.n_params / report.n_active_params < 3.7  # 46.7B and 12.9B
+
+
+def test_an_encoder_decoder_by_hand() -> None:
+    # T5's small shape (Raffel et al. 2020): 6 + 6 layers, d 512, d_ff 2,048; a source of 7 and a text of 5
+    spec = PRESETS["t5-small"].spec
+    report = counted(spec, 5, source_len=7)
+    d, d_ff, n, m = 512, 2_048, 5, 7
+    assert report.by_component == {
+        "projections": 6 * 4 * (m + n) * d * d,
+        "scores": 6 * (m * m + n * n) * d,
+        "mix": 6 * (m * m + n * n) * d,
+        "mlp": 6 * 2 * (m + n) * d * d_ff,
+        "cross_projections": 6 * (2 * n * d * d + 2 * m * d * d),
+        "cross_scores": 6 * n * m * d,
+        "cross_mix": 6 * n * m * d,
+        "head": n * d * 32_128,
+    }
+
+
+def test_an_encoder_sees_all_pairs_in_either_convention() -> None:
+    bert = PRESETS["bert-base"].spec
+    half, full = counted(bert, 512, causal="half"), counted(bert, 512)
+    assert half.multiplications == full.multiplications == 60_622_110_720
+    assert full.by_component["head"] == 512 * (768 * 768 + 768 * 30_522)
+
+
+def test_a_window_counts_w_n_less_a_triangle() -> None:
+    windowed = GPT2.replace(window=4)
+    for n, pairs in ((3, 6), (4, 10), (5, 14), (100, 4 * 100 - 6)):  # 1, 2, 3, 4, 4, 4 ...
+        assert counted(windowed, n, causal="half").by_component["scores"] == 12 * pairs * 768
+    assert counted(windowed, 100).by_component == counted(GPT2, 100).by_component  # what runs is the full square
+    alternating = counted(windowed.replace(global_every=2), 100, causal="half")
+    assert alternating.by_component["scores"] == 6 * (394 + 5_050) * 768
+
+
+@pytest.mark.parametrize(
+    ("changes", "crossover"),
+    [
+        ({"activation": "swiglu"}, 8 * 768),  # 2d + 3·d_ff/2
+        ({"n_kv_heads": 4, "activation": "swiglu"}, 768 + 256 + 3 * 1_536),
+        ({"d_ff": 1_001, "activation": "swiglu"}, 2 * 768 + Fraction(3_003, 2)),
+        ({"n_experts": 8, "n_experts_per_token": 2}, 2 * 768 + 4 + 2 * 3_072),
+        ({"architecture": "encoder_decoder"}, 7 * 768),
+        ({"d_head": 128}, Fraction(4 * 768 * 1_536 + 2 * 768 * 3_072, 2 * 1_536)),
+    ],
+)
+def test_the_crossover_in_general(changes: dict[str, Any], crossover: Fraction) -> None:
+    assert counted(GPT2.replace(**changes), 1).growth.crossover == crossover
+
+
+def test_a_crossover_that_is_no_whole_number_is_said_to_lie_between_two() -> None:
+    report = counted(GPT2.replace(d_ff=1_001, activation="swiglu"), 1, sweep=(1, 4_096))
+    assert report.growth.crossover == Fraction(6_075, 2)
+    assert report.growth.stated() == "n*, between 3,037 and 3,038,"
+    leads = {point.seq_len: point.linear - point.quadratic for point in report.sweep}
+    assert leads[3_037] > 0 > leads[3_038]
+
+
+def test_a_window_on_every_block_leaves_no_crossover() -> None:
+    windowed = counted(GPT2.replace(window=128), 10**6, causal="half")
+    assert windowed.growth.crossover is None
+    assert windowed.growth.at_crossover is None
+    assert any("there is no n*" in note for note in windowed.tables()[1].notes)
+    # in full, which is what runs, and where a block without a window is left, it is where it was
+    assert counted(GPT2.replace(window=128), 1).growth.crossover == 6 * 768
+    some = counted(GPT2.replace(window=128, global_every=6), 1, causal="half").growth
+    assert (some.crossover, some.block) == (12 * 768 - 1, "block without a window")
+    # a wide window may hold the crossover, on either side of n = w
+    assert counted(GPT2.replace(window=10_000), 1, causal="half").growth.crossover == 9_215
+    beyond = counted(GPT2.replace(window=9_000), 1, causal="half").growth.crossover
+    assert beyond == Fraction(9_000 * 8_999, 2 * 9_000 - 12 * 768)

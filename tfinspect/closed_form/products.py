@@ -88,7 +88,8 @@ def products(spec: ModelSpec, run: Pass) -> Iterator[Product]:
     for matrix in after(spec):
         rows = run.pooled if matrix.path == "pooler" else run.head
         title = {"head": "output head", "mlm.dense": "MLM head's d×d layer"}.get(matrix.path, matrix.path)
-        yield Product(matrix.work, title, times(rows, matrix.inner, matrix.out), "head")
+        square = ("d²",) if matrix.inner == matrix.out else (matrix.inner, matrix.out)
+        yield Product(matrix.work, title, times(rows, *square), "head")
 
 
 def times(*factors: str) -> str:

@@ -85,7 +85,7 @@ class Growth:
             Row(
                 {
                     "what": "crossover n*, parts equal",
-                    "formula": self.crossover_formula or "none",
+                    "formula": self.crossover_formula,
                     "count": self._place(),
                 }
             ),
@@ -106,9 +106,9 @@ class Growth:
         return Table("Growth with n", columns, tuple(rows), self._notes(seq_len, n_ctx))
 
     def _place(self) -> Cell:
-        """Where the crossover is: a number, or the two that it lies between."""
+        """Where the crossover is: a number, the two that it lies between, or nowhere."""
         if self.crossover is None or isinstance(self.crossover, int):
-            return self.crossover
+            return "none" if self.crossover is None else self.crossover
         return f"{floor(self.crossover):,} to {ceil(self.crossover):,}"
 
     def _notes(self, seq_len: int, n_ctx: int) -> tuple[str, ...]:

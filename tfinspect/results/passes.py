@@ -105,7 +105,7 @@ class Passes:
             Column("part", "part", "formula", keep=9),
             Column("formula", "formula (one block)", "formula", keep=4),
             Column("multiplications", "multiplications", "count", keep=9),
-            Column("flops", "FLOPs", "count", keep=6),
+            Column("flops", "FLOPs", "count", keep=3),
         )
         notes = ["Attention counts in full, as it runs: n² pairs, or n for one new token that attends to n keys."]
         if self.work("prefill"):
