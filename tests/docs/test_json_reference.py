@@ -47,6 +47,10 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
     ),
     "tfinspect.flops/1": (
         ["flops", "--preset", "tiny-568", "--sweep", "8:64"],
+        ["flops", "--preset", "tiny-568", "--n", "4", "--passes", "--rules"],
+        ["flops", "t5-small", "--n", "3", "--source-len", "2", "--passes", "--rules", "--no-check"],
+        ["flops", "mixtral-8x7b", "--n", "3", "--passes", "--rules", "--no-check"],
+        ["flops", "--preset", "tiny-568", "--window", "1", "--causal", "half", "--no-check"],
         ["flops", "--n", "0", "--no-check"],
         ["flops", "--n", str(10**20)],
     ),
