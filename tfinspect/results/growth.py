@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any
+from typing import Any, Final
 
 from tfinspect.results.table import Cell, Column, Row, Table
 
 __all__ = ["Growth", "SweepPoint", "exact", "if_any", "sweep_table", "whole"]
+
+#: Most letters of a formula in a column; a longer one stands below the table.
+_LONG: Final = 25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,37 +76,33 @@ class Growth:
 
     def table(self, seq_len: int, n_ctx: int) -> Table:
         """Both parts at n, their ratio, the crossover, and the cost of doubling n."""
-        rows = [
-            Row({"what": "linear part", "formula": self.linear_formula, "count": self.linear}),
-            Row({"what": "quadratic part", "formula": self.quadratic_formula, "count": self.quadratic}),
+        lines: list[tuple[str, str, Mapping[str, Cell]]] = [
+            ("linear part", self.linear_formula, {"count": self.linear}),
+            ("quadratic part", self.quadratic_formula, {"count": self.quadratic}),
+            ("with the source", self.source_formula, {"count": self.source}),
+            ("quadratic / linear", self.ratio_formula, {"real": exact(self.ratio)}),
+            ("quadratic part of a block", "", {"real": self.quadratic / self.total if self.total else None}),
+            ("crossover n*, parts equal", self.crossover_formula, {"count": self._place()}),
+            ("T(2n)/T(n), block", self.doubling_formula, {"real": if_any(self.block_doubling)}),
+            ("T(2n)/T(n), model", "", {"real": if_any(self.model_doubling)}),
         ]
-        if self.source_formula != "0":
-            rows.append(Row({"what": "with the source", "formula": self.source_formula, "count": self.source}))
-        rows += [
-            Row({"what": "quadratic / linear", "formula": self.ratio_formula, "real": exact(self.ratio)}),
-            Row({"what": "quadratic part of a block", "real": self.quadratic / self.total if self.total else None}),
-            Row(
-                {
-                    "what": "crossover n*, parts equal",
-                    "formula": self.crossover_formula,
-                    "count": self._place(),
-                }
-            ),
-        ]
+        if self.source_formula == "0":
+            del lines[2]
         if isinstance(self.crossover, int):
             either = f"either part at n* = {self.crossover:,}"
-            rows.append(Row({"what": either, "count": exact(self.at_crossover or 0)}))
-        rows += [
-            Row({"what": "T(2n)/T(n), block", "formula": self.doubling_formula, "real": if_any(self.block_doubling)}),
-            Row({"what": "T(2n)/T(n), model", "real": if_any(self.model_doubling)}),
+            lines.insert(-2, (either, "", {"count": exact(self.at_crossover or 0)}))
+        rows = [
+            Row({"what": what, "formula": formula if len(formula) <= _LONG else "", **cells})
+            for what, formula, cells in lines
         ]
+        long = [f"{what}: {formula}." for what, formula, _ in lines if len(formula) > _LONG]
         columns = (
             Column("what", f"one {self.block}", keep=9),
             Column("formula", "formula", "formula", keep=4),
             Column("count", "count", "count", keep=9),
             Column("real", "ratio", "real", keep=9),
         )
-        return Table("Growth with n", columns, tuple(rows), self._notes(seq_len, n_ctx))
+        return Table("Growth with n", columns, tuple(rows), (*self._notes(seq_len, n_ctx), *long))
 
     def _place(self) -> Cell:
         """Where the crossover is: a number, the two that it lies between, or nowhere."""
