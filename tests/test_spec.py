@@ -97,7 +97,7 @@ def test_a_derived_width_that_is_too_large_is_not_blamed_on_the_user() -> None:
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), float("inf"), float("nan"), "1e-5", True, None])
 def test_an_epsilon_is_a_finite_number(value: Any) -> None:
-    with pytest.raises(InputError, match=r"norm_eps \(--eps\) must be finite and at least 0") as refused:
+    with pytest.raises(InputError, match=r"norm_eps \(--eps\) must be at least 0 and below 1,000,000") as refused:
         ModelSpec(norm_eps=value)
     assert len(str(refused.value)) < 120
 
@@ -126,3 +126,31 @@ def test_a_spec_that_equals_a_preset_is_that_preset() -> None:
 def test_an_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(InputError, match="did you mean gpt2-xl"):
         preset("gpt2-xxl")
+
+
+@pytest.mark.parametrize(
+    ("name", "given_fields"),
+    [
+        ("mixtral-8x7b", {"n_experts": 0}),
+        ("gemma2-2b", {"window": 0}),
+        ("opt-125m", {"positions": "rope"}),
+        ("bert-base", {"architecture": "decoder"}),
+        ("bert-base", {"head": "none", "pooler": True}),
+    ],
+)
+def test_what_hangs_on_a_feature_goes_with_it(name: str, given_fields: dict[str, Any]) -> None:
+    spec, _ = derive(PRESETS[name].spec, given_fields)
+    assert {field: getattr(spec, field) for field in given_fields} == given_fields
+
+
+@given(st.integers(0, 30), st.integers(1, 30), st.integers(0, 7))
+def test_windowed_blocks_are_counted_as_they_are_listed(first: int, n: int, every: int) -> None:
+    spec = ModelSpec(window=5, global_every=every)
+    layers = range(first, first + n)
+    assert spec.n_windowed(layers) == sum(spec.window_of(layer) > 0 for layer in layers)
+
+
+@pytest.mark.parametrize("value", [0, 0.5, -1, float("inf"), "10000"])
+def test_angles_have_a_base_of_at_least_1(value: Any) -> None:
+    with pytest.raises(InputError, match=r"rope_base \(--rope-base\) must be finite and at least 1"):
+        ModelSpec(rope_base=value)

@@ -361,6 +361,9 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "opt-350m": "its embedding is 512 wide and projected to 1,024, which is not in the core",
 }
 
+#: Longest name that an error quotes in full.
+_LONGEST: Final = 80
+
 #: How many names an error lists.
 _SHOWN: Final = 8
 
@@ -376,4 +379,5 @@ def preset(name: str) -> Preset:
         raise InputError(f"{name!r} is no preset: {reason}", "it is left out rather than approximated")
     near = difflib.get_close_matches(str(name).lower(), PRESETS, n=1)
     known = f"known: {', '.join(list(PRESETS)[:_SHOWN])} and {len(PRESETS) - _SHOWN} more, see tfinspect presets"
-    raise InputError(f"unknown preset {name!r}", f"did you mean {near[0]}? {known}" if near else known)
+    shown = repr(name) if len(str(name)) <= _LONGEST else f"{str(name)[:_LONGEST]!r}..."
+    raise InputError(f"unknown preset {shown}", f"did you mean {near[0]}? {known}" if near else known)

@@ -238,8 +238,8 @@ class ModelSpec:
             _check_size(name, getattr(self, name))
         for name in _COUNTS:
             _check_size(name, getattr(self, name), least=0)
-        _check_real("norm_eps", self.norm_eps, below=math.inf)
-        _check_real("rope_base", self.rope_base, below=math.inf)
+        _check_real("norm_eps", self.norm_eps, below=1e6)
+        _check_real("rope_base", self.rope_base, below=math.inf, least=1)
         _check_real("dropout", self.dropout, below=1.0)
         self._require_fitting_heads()
         self._require_fitting_features()
@@ -272,6 +272,13 @@ class ModelSpec:
         """Keys that a position of this block sees, 0 for all before it; layers count from 0."""
         sees_all = self.global_every > 0 and (layer + 1) % self.global_every == 0
         return 0 if sees_all else self.window
+
+    def n_windowed(self, layers: range) -> int:
+        """How many of some blocks in a row have a window; at once, however many they are."""
+        if not self.window:
+            return 0
+        every = self.global_every
+        return len(layers) - (layers.stop // every - layers.start // every if every else 0)
 
     def replace(self, **changes: Any) -> ModelSpec:
         """The same spec with some fields changed, validated again; what stood there by rule follows its rule."""
@@ -316,7 +323,7 @@ class ModelSpec:
             (self.qk_norm, "QK norm"),
             (not self.scale_scores, "scores unscaled"),
             (self.window, f"window {self.window}"),
-            (self.window and self.global_every, f"every {self.global_every}th block sees all"),
+            (self.window and self.global_every, f"1 block in {self.global_every} sees all"),
             (self.n_experts, f"{self.n_experts} experts of {self.d_expert}, {self.n_experts_per_token} per token"),
             (self.n_shared_experts, f"{self.n_shared_experts} shared"),
             (self.n_dense_layers, f"first {self.n_dense_layers} blocks dense"),
@@ -365,7 +372,7 @@ class ModelSpec:
                 )
             raise InputError(
                 f"rope_dim (--rope-dim) is {self.rope_dim}, and rope rotates pairs among {self.d_head} features",
-                f"give an even number from 2 to {self.d_head}",
+                f"give an even number from 2 to {self.d_head}" if self.d_head > 1 else "choose --d-head of at least 2",
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise InputError(
@@ -477,6 +484,7 @@ def derive(base: ModelSpec, given: Mapping[str, Any]) -> tuple[ModelSpec, tuple[
     """
     fields = {name: value for name, value in given.items() if value is not None}
     rules: list[str] = []
+    _switch_off(base, fields)
     for name in ("d_model", "n_heads", "d_ff"):
         if name in fields:
             _check_size(name, fields[name])
@@ -498,6 +506,26 @@ def derive(base: ModelSpec, given: Mapping[str, Any]) -> tuple[ModelSpec, tuple[
         rules.append(f"kv heads = heads/{group} = {fields['n_kv_heads']}")
     _follow_rope(base, d_model, n_heads, fields, rules)
     return base.replace(**fields), tuple(rules)
+
+
+def _switch_off(base: ModelSpec, fields: dict[str, Any]) -> None:
+    """What hangs on a feature of the base goes with it, where the feature is switched off and no more is said."""
+    gone: dict[str, Any] = {}
+    if fields.get("n_experts") == 0:
+        gone |= {"n_experts_per_token": 0, "n_shared_experts": 0, "d_expert": 0, "n_dense_layers": 0}
+    if fields.get("window") == 0:
+        gone["global_every"] = 0
+    if fields.get("positions", "learned") != "learned":
+        gone["position_offset"] = 0
+    if fields.get("architecture", "encoder") != "encoder":
+        gone |= {"n_token_types": 0, "pooler": False}
+        if base.head == "mlm":
+            gone |= {"head": "lm", "head_bias": False}
+    if fields.get("head") == "none":
+        gone["head_bias"] = False
+    for name, value in gone.items():
+        if getattr(base, name) != value:
+            fields.setdefault(name, value)
 
 
 def _follow_width(name: str, base: ModelSpec, d_model: int, fields: dict[str, Any], rules: list[str]) -> None:
@@ -563,10 +591,10 @@ def _check_size(name: str, value: object, *, least: int = 1) -> None:
         raise InputError(f"{name}{flag} is {_short(value)}", f"the largest size is {LARGEST_SIZE} (2^31 - 1)")
 
 
-def _check_real(name: str, value: object, *, below: float) -> None:
+def _check_real(name: str, value: object, *, below: float, least: int = 0) -> None:
     flag = f" ({FLAGS[name]})"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < min(below, _BEYOND_REAL):
-        limits = "finite and at least 0" if below == math.inf else f"at least 0 and below {below:g}"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < min(below, _BEYOND_REAL):
+        limits = f"finite and at least {least}" if below == math.inf else f"at least {least} and below {below:,.10g}"
         shown = _short(value) if isinstance(value, int) else repr(value)
         raise InputError(f"{name}{flag} must be {limits}, not {shown}")
 

@@ -99,7 +99,17 @@ def test_numbers_of_the_wrong_kind_are_one_line_with_key_and_value(value: object
         ({"hidden_act": "mish"}, "the activation 'mish' is not known"),
         ({"hidden_act": 3}, "hidden_act must be a word, not 3"),
         ({"rms_norm_eps": "1e-6"}, "rms_norm_eps must be a finite number"),
-        ({"rope_parameters": []}, None),
+        ({"rope_parameters": []}, "rope_parameters must be an object"),
+        ({"num_hidden_layers": None}, "num_hidden_layers must be an integer, not None"),
+        ({"model_type": "falcon", "multi_query": None}, "multi_query must be true or false, not None"),
+        ({"model_type": "falcon", "num_ln_in_parallel_attn": 5}, "num_ln_in_parallel_attn is 5"),
+        ({"model_type": "opt", "_remove_final_layer_norm": "no"}, "must be true or false, not 'no'"),
+        ({"model_type": "bert", "is_decoder": True}, "is_decoder = True is not supported"),
+        ({"model_type": "bert", "architectures": ["BertLMHeadModel"]}, "another model of the same parts"),
+        ({"model_type": "bart", "architectures": ["BartForCausalLM"]}, "another model of the same parts"),
+        ({"model_type": "t5", "architectures": ["T5EncoderModel"]}, "is the encoder alone"),
+        ({"model_type": "mamba", "text_config": {}}, "it is no Transformer"),
+        ({"rope_parameters": {"rope_theta": 0}}, "rope_base (--rope-base) must be finite and at least 1"),
         ({"rope_parameters": "linear"}, "rope_parameters must be an object"),
         ({"architectures": "LlamaForCausalLM"}, "architectures must be a list of names"),
         ({"model_type": "llamas"}, "model_type 'llamas' is not known; known: bart, bert"),
@@ -305,3 +315,40 @@ def test_any_bytes_are_an_object_or_an_error(tmp_path_factory: pytest.TempPathFa
     path.write_bytes(data)
     found = outcome(lambda: read_object(path))
     assert isinstance(found, dict) or "config.json" in str(found)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(InputError, match="is a pipe"):
+        read_object(tmp_path / "config.json")
+
+
+def test_the_whole_models_word_on_its_head_holds_for_the_text_part() -> None:
+    config = {"model_type": "llava", "tie_word_embeddings": True, "text_config": LLAMA}
+    assert total(config) == 6_738_415_616 - 32_000 * 4_096
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("gpt2", "GPT2DoubleHeadsModel", "its second head is not counted"),
+        ("gpt2", "LlamaForCausalLM", "is no class of gpt2"),
+        ("t5", "T5Model", "has no head: its work is counted with one"),
+        ("bart", "BartForSequenceClassification", "has a head that is not counted"),
+    ],
+)
+def test_a_class_with_more_or_less_than_the_spec_is_said_to_be(kind: str, name: str, said: str) -> None:
+    (lacking,) = from_dict({"model_type": kind, "architectures": [name]}).incomplete
+    assert said in lacking
+
+
+def test_a_gate_of_another_curve_is_kept() -> None:
+    assert from_dict({"model_type": "gemma", "hidden_act": "silu"}).spec.activation == "swiglu"
+    gelu = from_dict({"model_type": "gemma", "hidden_act": "gelu"})
+    assert (gelu.spec.activation, len(gelu.remarks)) == ("geglu_tanh", 1)
+
+
+def test_many_unknown_keys_are_named_in_part() -> None:
+    found = from_dict({**LLAMA, **{f"unknown_{i}": i for i in range(5_000)}, "z" * 100_000: 1})
+    assert len(found.incomplete) == 13
+    assert sum(map(len, found.incomplete)) < 2_000

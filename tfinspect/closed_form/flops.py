@@ -174,7 +174,7 @@ def _attention(spec: ModelSpec, *, seq_len: int, causal: Causal) -> str:
     width = last.mixing[0].width
     if causal == "full" or not last.mixing[0].causal:
         return f"4·L·n·{width}"
-    n_windowed = sum(spec.window_of(layer) > 0 for layer in range(spec.n_layers))
+    n_windowed = spec.n_windowed(range(spec.n_layers))
     if seq_len < spec.window or not n_windowed:
         return f"2·L·(n + 1)·{width}"
     windowed = f"(2·w·n − w(w − 1))·{width}/n"

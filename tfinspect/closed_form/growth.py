@@ -131,10 +131,10 @@ class _Block:
     def of(cls, spec: ModelSpec, causal: Causal) -> _Block:
         """The last kind of block of a model, and of those without a window one, where there is any."""
         last = stacks(spec)[-1]
-        masks = [spec.window_of(layer) for layer in last.layers]
+        n_windowed = spec.n_windowed(last.layers)
         half = causal == "half" and last.mixing[0].causal
-        window = min(masks) if half else 0
-        mixed = half and len(set(masks)) > 1
+        mixed = half and 0 < n_windowed < last.copies
+        window = spec.window if half and n_windowed == last.copies else 0
         inside = [p for p in products(spec, Pass()) if p.stack == last.title]
         one = [p.formula for p in products(spec, Pass(rows="1")) if p.stack == last.title and p.part == "linear"]
         width, each = last.mixing[0].width, gathered(" + ".join(one), spec)

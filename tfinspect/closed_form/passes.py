@@ -76,4 +76,4 @@ def _caches(spec: ModelSpec, bound: dict[str, int]) -> list[CacheSize]:
 
 
 def _n_windowed(spec: ModelSpec) -> int:
-    return sum(spec.window_of(layer) > 0 for layer in range(spec.n_layers))
+    return spec.n_windowed(range(spec.n_layers))

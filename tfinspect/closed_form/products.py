@@ -101,7 +101,7 @@ def windows(spec: ModelSpec, stack: Stack, run: Pass) -> tuple[tuple[int, int], 
     """(window, blocks) for each kind of mask in a stack where a pass tells them apart; (0, all) where it does not."""
     if not stack.mixing[0].causal or run.pairs == run.windowed:
         return ((0, stack.copies),)
-    n_windowed = sum(spec.window_of(layer) > 0 for layer in stack.layers)
+    n_windowed = spec.n_windowed(stack.layers)
     kinds = ((spec.window, n_windowed), (0, stack.copies - n_windowed))
     return tuple((window, copies) for window, copies in kinds if copies)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from tfinspect import tokenizer
+from tfinspect.closed_form.params import largest_tensor
 from tfinspect.errors import InputError
 from tfinspect.results.texts import Text
 from tfinspect.spec import ModelSpec
@@ -13,6 +14,9 @@ from tfinspect.spec import ModelSpec
 __all__ = ["Texts", "padded", "require_decoder", "rows", "seq_len"]
 
 Texts: TypeAlias = "Sequence[str | bytes] | str | bytes"
+
+#: torch counts the bytes of a tensor in a signed 64-bit integer.
+MOST_BYTES: Final = 2**63 - 1
 
 #: Most blocks that are run one by one; all are alike. DeepNet (Wang et al. 2022) has 1,000.
 MOST_BLOCKS: Final = 5_000
@@ -32,6 +36,30 @@ def require_decoder(spec: ModelSpec, command: str) -> None:
         raise InputError(f"{command} predicts next tokens, and an encoder, which sees them, predicts none", way_out)
     if spec.head == "none":
         raise InputError(f"{command} needs logits, and a model without a head has none", "leave out --head-kind none")
+    require_size(spec)
+
+
+def require_size(spec: ModelSpec) -> None:
+    """Nothing for a model that can be run block by block, and whose tensors torch can index.
+
+    Raises:  InputError for more blocks or experts than are run one by one, and for a tensor of too many bytes.
+    """
+    n_blocks, n_experts = spec.n_layers + spec.n_encoder_layers, spec.n_layers * spec.n_experts
+    if n_blocks > MOST_BLOCKS:
+        raise InputError(
+            f"a run of {n_blocks:,} blocks is too long, and the most is {MOST_BLOCKS:,}",
+            "give fewer --layers; all blocks are alike",
+        )
+    if n_experts > MOST_EXPERTS:
+        raise InputError(
+            f"a run of {n_experts:,} experts is too long, and the most is {MOST_EXPERTS:,}",
+            "give fewer --layers or --experts; all are alike",
+        )
+    if 4 * largest_tensor(spec) > MOST_BYTES:
+        raise InputError(
+            f"a tensor of {largest_tensor(spec):,} float32 elements has more bytes than torch can index",
+            "choose a smaller model",
+        )
 
 
 def rows(
@@ -50,17 +78,7 @@ def rows(
     Raises:  InputError where both texts and ids were given, texts for a model whose vocabulary cannot be GPT-2's, or
              more blocks than are run one by one.
     """
-    n_blocks, n_experts = spec.n_layers + spec.n_encoder_layers, spec.n_layers * spec.n_experts
-    if n_blocks > MOST_BLOCKS:
-        raise InputError(
-            f"a run of {n_blocks:,} blocks is too long, and the most is {MOST_BLOCKS:,}",
-            "give fewer --layers; all blocks are alike",
-        )
-    if n_experts > MOST_EXPERTS:
-        raise InputError(
-            f"a run of {n_experts:,} experts is too long, and the most is {MOST_EXPERTS:,}",
-            "give fewer --layers or --experts; all are alike",
-        )
+    require_size(spec)
     try:
         texts, ids = [texts] if isinstance(texts, str | bytes) else list(texts), list(ids)
     except TypeError:

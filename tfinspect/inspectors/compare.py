@@ -103,7 +103,7 @@ def _mask(spec: ModelSpec, stack: Stack) -> str:
     """What a position sees, in words."""
     if not stack.mixing[0].causal:
         return "none"
-    n_windowed = sum(spec.window_of(layer) > 0 for layer in stack.layers)
+    n_windowed = spec.n_windowed(stack.layers)
     if not n_windowed:
         return "causal"
     share = "" if n_windowed == stack.copies else f" in {n_windowed} of {stack.copies} blocks"

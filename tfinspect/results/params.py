@@ -250,7 +250,7 @@ class Params:
             notes.insert(
                 1,
                 f"active = {active:,}: each token goes through {spec.n_experts_per_token} of {spec.n_experts} experts "
-                f"({active / self.total:.1%} of the total).",
+                f"({100 * active / self.total:.1f} % of the total).",
             )
         if self.subject.remark:
             notes.append(self.subject.remark)

@@ -221,16 +221,18 @@ def _looks_back(c: Reading) -> None:
 def _gemma(c: Reading) -> Fields:
     _looks_back(c)
     bias = c.flag(False, "attention_bias")
-    c.ignore("hidden_activation" if "hidden_act" in c.config else "")
     fields = _hidden(c, 256_000, 3_072, 28, 16, 8_192)
-    word = "hidden_act" if "hidden_activation" not in c.config else "hidden_activation"
-    c.ignore("hidden_act")
-    curve = c.curve("gelu_pytorch_tanh", word, gated=True) if c.config.get(word) else "geglu_tanh"
+    own = [key for key in ("hidden_activation", "hidden_act") if c.config.get(key) is not None]
+    c.ignore("hidden_act", "hidden_activation")
+    if own[:1] == ["hidden_act"] and c.config["hidden_act"] == "gelu":
+        c.remarks.append("hidden_act gelu is read as its approximation, with which the first release was trained")
+        curve = "geglu_tanh"
+    else:
+        curve = c.curve("gelu_pytorch_tanh", *own[:1], gated=True) if own else "geglu_tanh"
     return {
         **_llama_like(c, fields, kv=16, head_dim=256, eps=1e-6, tied=True),
         "d_ff": c.size(24_576, "intermediate_size"),
-        # the first release's files say "gelu" under hidden_act and were trained with the approximation
-        "activation": "geglu_tanh" if word == "hidden_act" else curve,
+        "activation": curve,
         "qkv_bias": bias,
         "out_bias": bias,
         "embed_scale": True,
@@ -396,12 +398,13 @@ def _opt(c: Reading) -> Fields:
     c.require(True, "layer_norm_elementwise_affine")
     before = c.flag(True, "do_layer_norm_before")
     bias = c.flag(True, "enable_bias")
+    removed = "_remove_final_layer_norm" in c.config and c.flag(False, "_remove_final_layer_norm")
     return {
         **fields,
         "d_ff": c.size(3_072, "ffn_dim"),
         "activation": c.curve("relu", "activation_function"),
         "placement": "pre" if before else "post",
-        "final_norm": before and not c.config.get("_remove_final_layer_norm", False),
+        "final_norm": before and not removed,
         "position_offset": 2,
         "bias": bias,
         "norm_bias": True,
@@ -436,6 +439,8 @@ def _falcon(c: Reading) -> Fields:
     multi_query = c.flag(True, "multi_query")
     kv = c.maybe(None, "num_kv_heads", rule=h)
     n_norms = c.maybe(2 if new else 1, "num_ln_in_parallel_attn", rule=2 if new else 1)
+    if n_norms not in (1, 2):
+        raise InputError(f"{c.where}: num_ln_in_parallel_attn is {n_norms}", "a block has one norm or two")
     parallel_kind = "parallel" if n_norms == 2 else "parallel_one_norm"
     alibi = c.flag(False, "alibi")
     return {
@@ -456,6 +461,7 @@ def _falcon(c: Reading) -> Fields:
 def _bert_sizes(c: Reading, v: int) -> Fields:
     c.require(False, "add_cross_attention")
     c.require("absolute", "position_embedding_type")
+    c.require(False, "is_decoder")
     tied = c.flag(True, "tie_word_embeddings")
     if not tied:
         c.incomplete.append("tie_word_embeddings = false: the library then holds the head's bias twice, counted once")

@@ -33,6 +33,10 @@ _REFUSED: Final[Mapping[str, str]] = {
 }
 
 
+#: Keys that are named where many are not understood.
+_NAMED: Final = 12
+
+
 @dataclasses.dataclass(frozen=True)
 class Configured:
     """What a configuration says."""
@@ -69,7 +73,10 @@ def from_dict(config: Mapping[str, Any], *, where: str = "the configuration") ->
     reading = Reading(config, where)
     fields = FAMILIES[kind](reading)
     _heads_of(reading, kind, fields)
-    reading.incomplete += [f"{key} is not understood" for key in reading.left()]
+    left = reading.left()
+    reading.incomplete += [f"{short(key)[1:-1]} is not understood" for key in left[:_NAMED]]
+    if left[_NAMED:]:
+        reading.incomplete.append(f"{len(left) - _NAMED:,} more keys are not understood")
     try:
         spec = ModelSpec(**fields)
     except InputError as error:
@@ -88,17 +95,20 @@ def _text_part(config: Mapping[str, Any], where: str) -> tuple[str, Mapping[str,
         raise InputError(f"{where}: model_type must be a word, not {short(kind)}", known)
     if kind in FAMILIES and inner is None:
         return str(kind), config, []
+    if kind in _REFUSED:
+        raise InputError(f"{where}: {kind} cannot be described: {_REFUSED[str(kind)]}", known)
     if isinstance(inner, dict):
         inner_kind = inner.get("model_type")
         if isinstance(inner_kind, str) and inner_kind in FAMILIES:
-            said = f"text_config ({inner_kind}) alone is counted; the rest of {kind or 'the model'} is not"
-            return inner_kind, inner, [said]
+            said = [f"text_config ({inner_kind}) alone is counted; the rest of {kind or 'the model'} is not"]
+            if "tie_word_embeddings" in config:  # the whole model's own word on its head
+                inner = {**inner, "tie_word_embeddings": config["tie_word_embeddings"]}
+                said.append("tie_word_embeddings is the whole model's")
+            return inner_kind, inner, said
         raise InputError(
             f"{where}: model_type {short(kind)} has a text_config of the unknown model_type {short(inner_kind)}",
             known,
         )
-    if kind in _REFUSED:
-        raise InputError(f"{where}: {kind} cannot be described: {_REFUSED[str(kind)]}", known)
     raise InputError(f"{where}: model_type {short(kind)} is not known", known)
 
 
@@ -111,18 +121,42 @@ def _heads_of(reading: Reading, kind: str, fields: Fields) -> None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InputError(f"{reading.where}: architectures must be a list of names, not {short(names)}")
     name = names[0] if names else ""
-    if re.search(r"(LMHead|DoubleHeads)Model$|For(CausalLM|MaskedLM|ConditionalGeneration)$|^$", name):
-        return
-    if name.endswith("ForPreTraining") and kind == "bert":
+    own = re.sub(r"[^a-z0-9]", "", kind.lower().removesuffix("_text"))
+    if name and not name.lower().startswith(own):
+        reading.incomplete.append(f"{name[:60]} is no class of {kind}: what it adds or leaves out is not known")
+    elif re.search(r"LMHeadModel$|For(CausalLM|MaskedLM|ConditionalGeneration)$|^$", name):
+        _language_model(reading, name, fields)
+    elif name.endswith("DoubleHeadsModel"):
+        reading.incomplete.append(f"{name}: its second head is not counted")
+    elif name.endswith("ForPreTraining") and kind == "bert":
         fields["pooler"] = True
         reading.incomplete.append(f"{name}: the head that tells whether two sentences follow is not counted")
-    elif name.endswith("Model"):
-        if fields.get("architecture") == "encoder_decoder":
-            return
-        fields |= {"head": "none", "pooler": kind in ("bert", "camembert", "roberta", "xlm-roberta"), "tied_head": True}
-        fields.pop("head_bias", None)
-        reading.remarks.append(f"{name} has no head")
+    elif fields.get("architecture") == "encoder_decoder":
+        _of_two_stacks(reading, name, fields)
     else:
-        fields |= {"head": "none", "tied_head": True}
+        bare = name.endswith("Model")
+        pooler = bare and kind in ("bert", "camembert", "roberta", "xlm-roberta")
+        fields |= {"head": "none", "pooler": pooler, "tied_head": True}
         fields.pop("head_bias", None)
-        reading.incomplete.append(f"{name}: its own head is not counted")
+        (reading.remarks if bare else reading.incomplete).append(
+            f"{name} has no head" if bare else f"{name}: its own head is not counted"
+        )
+
+
+def _language_model(reading: Reading, name: str, fields: Fields) -> None:
+    """A class that predicts tokens, where it is the one that the family is described as."""
+    kind = fields.get("architecture", "decoder")
+    if (kind == "encoder" and not name.endswith("ForMaskedLM") and name) or (
+        kind == "encoder_decoder" and name.endswith("ForCausalLM")
+    ):
+        raise InputError(f"{reading.where}: {name} is another model of the same parts", "it is not described here")
+
+
+def _of_two_stacks(reading: Reading, name: str, fields: Fields) -> None:
+    """A class of an encoder-decoder that predicts no tokens: bare, one stack alone, or with a head of its own."""
+    if name.endswith("EncoderModel"):
+        raise InputError(f"{reading.where}: {name} is the encoder alone", "it is not described here")
+    fields["tied_head"] = True  # its own table is none of the model's
+    fields.pop("head_bias", None)
+    said = "has no head: its work is counted with one" if name.endswith("Model") else "has a head that is not counted"
+    reading.incomplete.append(f"{name} {said}")

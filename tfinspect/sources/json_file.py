@@ -29,6 +29,8 @@ def read_object(path: Path, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
              bytes that are no text, JSON that is none, NaN, a key given twice, anything but an object.
     """
     where = repr(str(path))
+    if path.is_fifo():
+        raise InputError(f"{where} is a pipe, and may never end", "write it to a file first")
     try:
         with path.open("rb") as file:
             data = file.read(most_bytes + 1)
@@ -122,7 +124,7 @@ def _no_json(word: str) -> Any:
 
 
 def _hint(text: str) -> str:
-    if "//" in text or "/*" in text:
+    if text.lstrip().startswith(("#", "//", "/*")) or re.search(r"^\s*(//|/\*|#)|[,{\[]\s*//", text, re.MULTILINE):
         return "JSON has no comments"
     return "no comma before a closing bracket, and names in double quotes"
 

@@ -60,7 +60,7 @@ class Reading:
     def size(self, default: int | None, *keys: str, least: int = 1) -> int:
         """An integer; a default of None makes the key one that has to be there."""
         key, value = self._find(keys)
-        if key is None or value is None:
+        if key is None:
             if default is None:
                 raise InputError(f"{self.where} has no {keys[0]}", "a configuration of this family says it")
             return self._assume(keys[0], default)
@@ -78,7 +78,7 @@ class Reading:
     def flag(self, default: bool, *keys: str) -> bool:
         """True or false."""
         key, value = self._find(keys)
-        if key is None or value is None:
+        if key is None:
             return self._assume(keys[0], default)
         if not isinstance(value, bool):
             raise InputError(f"{self.where}: {key} must be true or false, not {short(value)}")
@@ -114,7 +114,8 @@ class Reading:
 
     def rope(self, factor: float = 1.0, *keys: str, theta: float = 10_000.0) -> tuple[float, float]:
         """The base of RoPE's angles, and which part of a head it turns."""
-        nested = self.config.get("rope_parameters") or {}
+        nested = self.config.get("rope_parameters")
+        nested = {} if nested is None else nested
         if not isinstance(nested, dict):
             raise InputError(f"{self.where}: rope_parameters must be an object, not {short(nested)}")
         inner = Reading(nested, f"{self.where}: rope_parameters")

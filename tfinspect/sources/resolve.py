@@ -59,6 +59,9 @@ def resolve(
              be used, or an invalid field.
     """
     named = {"MODEL": target, "--preset": preset_name, "--config": config}
+    for way, name in named.items():
+        if name == "":
+            raise InputError(f"{way} is ''", "give a preset, or the path of a config.json")
     typed = [f"{way} {name}" for way, name in named.items() if name is not None]
     if len(typed) > 1:
         raise InputError(f"two models are named: {' and '.join(typed)}", "give one of them")
