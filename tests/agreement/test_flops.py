@@ -264,6 +264,15 @@ def test_components_that_trade_places_are_reported_although_the_total_agrees() -
     assert verdicts.count("differ") == 2
 
 
+def test_a_pass_that_is_unlike_what_runs_is_reported() -> None:
+    report = flops(SMALL, seq_len=5, passes=True, check=False)
+    assert report.passes is not None
+    fewer = [dataclasses.replace(work, terms=work.terms[1:]) for work in report.passes.works]
+    wrong = dataclasses.replace(report, passes=dataclasses.replace(report.passes, works=tuple(fewer)))
+    differing = {a.quantity for a in checked(wrong).agreements if a.verdict == "differ"}
+    assert differing == {"FLOPs, prefill", "FLOPs, decode step", "FLOPs, training"}
+
+
 @pytest.fixture
 def forgetful() -> Iterator[None]:
     """What is known of operators is looked up anew, and again after the test."""

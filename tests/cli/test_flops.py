@@ -139,3 +139,52 @@ def test_a_page_of_ascii(tfinspect: Program) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.isascii()
     assert "scores QK^T" in ended.out
+
+
+def test_passes_and_rules_stand_below_the_rest(tfinspect: Program) -> None:
+    ended = tfinspect("flops", "--n", "1024", "--passes", "--rules")
+    assert (ended.code, ended.err) == (0, "")
+    words = " ".join(ended.out.split())
+    for figure in (
+        "142,406,400",  # the decode step at 1,024 keys
+        "874,944,921,600",  # training
+        "75,497,472",  # bytes of the cache, fp32
+        "875,690,459,136 745,537,536 0.1 %",  # nanoGPT's rule, and how far it is off
+        "agree FLOPs, decode step: closed form 284,812,800 = measured 284,812,800",
+        "agree FLOPs, training: closed form 874,944,921,600 = measured 874,944,921,600",
+    ):
+        assert figure in words
+    assert "differ" not in words
+    assert max(map(cell_len, ended.out.splitlines())) <= 80
+
+
+def test_an_encoder_decoder_reads_a_source(tfinspect: Program) -> None:
+    ended = tfinspect("flops", "t5-small", "--n", "5", "--source-len", "7", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    document = json.loads(ended.out)
+    assert (document["seq_len"], document["source_len"]) == (5, 7)
+    assert {a["verdict"] for a in document["agreements"]} == {"agree"}
+    assert "a source of m = 5 (as many" in " ".join(
+        tfinspect("flops", "t5-small", "--n", "5", "--no-check").out.split()
+    )
+
+
+def test_experts_are_totals_and_active_ones(tfinspect: Program) -> None:
+    words = " ".join(tfinspect("flops", "mixtral-8x7b", "--n", "128", "--no-check").out.split())
+    assert "2N, N = all parameters 93,405,585,408" in words
+    assert "2N, N = active parameters 25,759,850,496" in words
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--source-len", "4"], "4 positions of a source are given, and the model reads none; leave out --source-len"),
+        (["t5-small", "--source-len", "-1"], "the source's length (--source-len) must be at least 0, not -1"),
+        (["--n", "0", "--passes"], "there is no pass over no token; give --n of at least 1"),
+        (["--n", "0", "--rules"], "there is no rule over no token"),
+    ],
+)
+def test_what_a_model_does_not_do_is_refused(tfinspect: Program, flags: list[str], words: str) -> None:
+    ended = tfinspect("flops", *flags)
+    assert (ended.code, ended.out) == (2, "")
+    assert words in " ".join(ended.err.split())
