@@ -15,8 +15,6 @@ from typer.main import get_command
 from tfinspect.cli.app import app
 from tfinspect.cli.options import MODEL_PANEL
 from tfinspect.dims import MEANINGS
-from tfinspect.presets import PRESETS
-from tfinspect.render.numbers import count
 
 PART = re.compile(r"(?P<open><!-- generated: (?P<name>\w+) -->\n).*?(?P<close><!-- end: (?P=name) -->)", re.DOTALL)
 
@@ -93,18 +91,9 @@ def _symbols() -> str:
     return _table(("symbol", "what it counts"), [(f"`{symbol}`", meaning) for symbol, meaning in MEANINGS.items()])
 
 
-def _presets() -> str:
-    rows = []
-    for name, known in PRESETS.items():
-        spec = known.spec
-        sizes = (spec.vocab_size, spec.n_ctx, spec.d_model, spec.n_layers, spec.n_heads, spec.d_ff)
-        rows.append((f"`{name}`", known.title, *map(count, sizes), known.source))
-    return _table(("preset", "model", "V", "n_ctx", "d", "L", "h", "d_ff", "source of the figures"), rows)
-
-
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [titles, ["---"] * len(titles), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-WRITERS: dict[str, Callable[[], str]] = {"commands": _commands, "symbols": _symbols, "presets": _presets}
+WRITERS: dict[str, Callable[[], str]] = {"commands": _commands, "symbols": _symbols}

@@ -1,4 +1,4 @@
-"""Writes every printed figure of the documentation anew: ``python tests/docs/refresh.py``.
+"""Writes every printed figure of the documentation anew: ``python tests/docs/refresh.py [PAGE ...]``.
 
 Outputs in console blocks become what the program prints, with the page's cuts; generated parts are generated again.
 """
@@ -13,11 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a script's own f
 from tests.docs import console, generated
 
 
-def main() -> int:
-    """0 where every page could be written."""
+def main(*pages: str) -> int:
+    """0 where every page, or each of these, could be written."""
     shell = console.Shell()
     failed = 0
-    for page in console.PAGES:
+    for page in [Path(page).resolve() for page in pages] or console.PAGES:
         try:
             text = generated.rewritten(console.rewritten(page, shell.run))
         except ValueError as error:
@@ -31,4 +31,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -43,7 +43,7 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
     "tfinspect.presets/1": (["presets"], ["presets", "--search", "tiny"]),
     "tfinspect.comparison/1": (
         ["compare", "gpt1", "tiny-568"],
-        ["compare", "mixtral-8x7b", "vaswani-base", "--no-check"],
+        ["compare", "mixtral-8x7b", "vaswani-base", "bert-base", "--no-check"],
     ),
     "tfinspect.flops/1": (
         ["flops", "--preset", "tiny-568", "--sweep", "8:64"],

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from tfinspect.closed_form import flops as work
-from tfinspect.closed_form import generation
 from tfinspect.closed_form.params import blocks
+from tfinspect.closed_form.passes import passes
 from tfinspect.closed_form.structure import Stack, stacks
 from tfinspect.errors import InputError
 from tfinspect.inspectors.params import checked as params_checked
@@ -76,7 +76,10 @@ def _told_apart(subjects: Sequence[Subject]) -> list[Subject]:
 
 def _compared(subject: Subject, model: ModelSpec | Preset | Described, n: int) -> Compared:
     spec = subject.spec
-    decodes = spec.architecture == "decoder" and spec.head != "none"
+    kinds_of_pass = passes(spec, seq_len=n)
+    decodes = spec.causal and spec.head != "none"
+    decode = kinds_of_pass.work("decode") if decodes else None
+    held = [size for size in kinds_of_pass.caches if size.title in ("all positions", "the source")]
     kinds, preset = {kind.title: kind for kind in blocks(spec)}, PRESETS.get(subject.name)
     return Compared(
         subject=subject,
@@ -93,9 +96,9 @@ def _compared(subject: Subject, model: ModelSpec | Preset | Described, n: int) -
             for stack in stacks(spec)
         ),
         forward=work.multiplications(spec, seq_len=n),
-        decode_step=generation.step(spec, queries=1, keys=n) if decodes else None,
+        decode_step=None if decode is None else decode.multiplications,
         initialisation=preset.initialisation if preset is not None and preset.spec == spec else "",
-        cache_bytes=generation.cache_bytes(spec, keys=n, number_bytes=_BF16_BYTES) if decodes else None,
+        cache_bytes=_BF16_BYTES * sum(size.numbers for size in held) if decodes else None,
     )
 
 

@@ -6,7 +6,7 @@ Units:  parameters; multiplications of matrix products (1 multiply-add = 1 multi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from tfinspect.results.agreement import Agreement
@@ -116,18 +116,20 @@ class Comparison:
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """Fields of the spec in which the models differ, in reading order."""
+        """Fields of the spec in which the models differ, in reading order; each kind of bias speaks for itself."""
         specs = [model.subject.spec.to_dict() for model in self.models]
-        fields = (*_LABELS, *(name for name in specs[0] if name not in _LABELS))
+        fields = (*_LABELS, *(name for name in specs[0] if name not in _LABELS and name != "bias"))
         return tuple(name for name in fields if len({str(spec[name]) for spec in specs}) > 1)
 
     @property
     def conventions(self) -> str:
         """The models, the run, and what counts."""
         chosen = " (the shortest context; --n changes it)" if self.seq_len_is_shortest else ""
+        two_stacks = any(model.subject.spec.architecture == "encoder_decoder" for model in self.models)
+        source = ", after a source of as many where there is an encoder" if two_stacks else ""
         return (
             f"{', '.join(model.subject.title for model in self.models)}. Parameters counted once; one forward pass of "
-            f"one sequence of n = {self.seq_len:,}{chosen}, attention in full, logits at all positions; one "
+            f"one sequence of n = {self.seq_len:,}{chosen}{source}, attention in full, logits at all positions; one "
             "multiply-add = 1 multiplication = 2 FLOPs."
         )
 
@@ -148,6 +150,7 @@ class Comparison:
                     "model": model.subject.to_dict(),
                     "initialisation": model.initialisation or None,
                     "layers": [dataclasses.asdict(layer) for layer in model.layers],
+                    "beyond_n_ctx": self.seq_len > model.subject.spec.n_ctx,
                     "total_params": model.params.total,
                     "active_params": model.params.active,
                     "component_params": dict(model.params.by_component),
@@ -171,7 +174,7 @@ class Comparison:
 
     def _columns(self, first: str, kind: Kind, which: range) -> tuple[Column, ...]:
         own = tuple(
-            Column(f"model {at}", Given(self.models[number].name), kind, keep=9 - at) for at, number in enumerate(which)
+            Column(f"model {at}", Given(self.models[number].name), kind, keep=9) for at, number in enumerate(which)
         )
         return (Column("what", first, keep=9), *own)
 
@@ -184,7 +187,7 @@ class Comparison:
             values = [getattr(model.subject.spec, name) for model in models]
             rows.append(self._row(_LABELS.get(name, name.replace("_", " ")), [_said(name, value) for value in values]))
         if len({model.initialisation for model in self.models}) > 1:
-            rows.append(self._row("initialisation σ", [model.initialisation or "not stated" for model in models]))
+            rows.append(self._row("initialisation σ", [model.initialisation or "not recorded" for model in models]))
         n_alike = len(self.models[0].subject.spec.to_dict()) - len(self.differing)
         notes = [f"{n_alike} fields of the spec are alike; --json lists them all."]
         notes += [f"{model.name}: {note}" for model in models for note in model.subject.notes()]
@@ -237,7 +240,7 @@ class Comparison:
                 {
                     "model": model.name,
                     "forward": model.forward,
-                    "token": 2 * model.forward // self.seq_len if not 2 * model.forward % self.seq_len else None,
+                    "token": self._per_token(model),
                     "decode": model.decode_step,
                     "training": 6 * model.forward,
                 }
@@ -251,11 +254,29 @@ class Comparison:
             Column("training", "FLOPs, forward + backward", "count", keep=6),
             Column("token", "FLOPs per token, forward", "count", keep=5),
         )
-        notes = (
+        notes = [
             f"Forward: n = {self.seq_len:,} tokens; decode step: one new token that attends to {self.seq_len:,}.",
             "Backward costs twice the forward pass: a product for each of its two factors' gradients.",
-        )
-        return Table("Work", columns, rows, notes)
+            *self._remarks(),
+        ]
+        return Table("Work", columns, rows, tuple(notes))
+
+    def _per_token(self, model: Compared) -> int | None:
+        """FLOPs of each token, where all of them are of one kind and cost the same."""
+        both = model.subject.spec.architecture == "encoder_decoder"
+        each, rest = divmod(2 * model.forward, self.seq_len)
+        return None if both or rest else each
+
+    def _remarks(self) -> Iterator[str]:
+        """What the figures of some models do not say themselves."""
+        for model in self.models:
+            spec = model.subject.spec
+            if self.seq_len > spec.n_ctx:
+                yield f"n = {self.seq_len:,} is beyond the n_ctx = {spec.n_ctx:,} of {model.name}: as if it were n."
+            if model.decode_step is None:
+                yield f"{model.name} predicts no next token, and keeps no cache."
+            elif 0 < spec.window < self.seq_len:
+                yield f"{model.name} needs less of both where a cache keeps its window alone: tfinspect flops --passes."
 
     def _memory(self) -> Table:
         rows = tuple(
