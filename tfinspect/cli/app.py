@@ -49,23 +49,10 @@ NEEDED: Final = ("numpy", "rich", "tiktoken", "torch")
 #: Base of typer's complaints about arguments; typer exports only its subclasses.
 UsageError: Final[Any] = typer.BadParameter.__base__
 
-app = typer.Typer(
-    name="tfinspect",
-    cls=Group,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
 COMMANDS: Final = {
     command.__name__.replace("_", "-"): command
     for command in (tokenize, trace, params, flops, compare, presets, verify, generate, attention, train_step)
 }
-
-for _command in COMMANDS.values():
-    app.command(cls=Command)(_command)
 
 
 def _show_version(asked: bool) -> None:
@@ -76,7 +63,6 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback()
 def tfinspect(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
@@ -90,6 +76,25 @@ def tfinspect(
       tfinspect params
       tfinspect flops --n 1024 --preset gpt2-xl
     """
+
+
+def program(*names: str) -> typer.Typer:
+    """The program with these commands alone; reading the options of all ten takes longer than many an answer."""
+    made = typer.Typer(
+        name="tfinspect",
+        cls=Group,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(tfinspect)
+    for name in names:
+        made.command(cls=Command)(COMMANDS[name])
+    return made
+
+
+app = program(*COMMANDS)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -158,7 +163,8 @@ def _outcome(argv: Sequence[str]) -> int:
 def _invoke(argv: list[str]) -> None:
     """Run the command; typer's own `main` would turn some errors into exit codes of its own."""
     width = min(page_width(), 80)
-    with get_command(app).make_context("tfinspect", argv, terminal_width=width) as context:
+    called = program(argv[0]) if argv[0] in COMMANDS else app
+    with get_command(called).make_context("tfinspect", argv, terminal_width=width) as context:
         context.command.invoke(context)
 
 
@@ -218,7 +224,8 @@ def _reworded(error: Any, argv: Sequence[str]) -> str:
     words = {option.lstrip("-"): option for option in known}  # the dashes alone make no two options alike
     near = difflib.get_close_matches(typed.partition("=")[0].lstrip("-"), words, n=1)
     hints = [f"did you mean {words[near[0]]}?"] if near else []
-    if any(param.param_type_name == "argument" for param in command.params):
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    if any("TEXT" in (param.metavar or "") for param in arguments):
         hints.append(f"text that begins with a dash goes to standard input or after --: {path} -- {shlex.quote(typed)}")
     return f"unknown option {typed!r}; {' '.join(hints) or f'see {path} --help'}"
 

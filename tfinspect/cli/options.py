@@ -30,7 +30,7 @@ Model = Annotated[
 ]
 
 MODEL_PANEL: Final = "Model (default: GPT-2 Small)"
-FEATURE_PANEL: Final = "Features beyond GPT-2 (default: the preset's)"
+FEATURE_PANEL: Final = "Features beyond GPT-2"
 
 
 def _model(kind: type, *spellings: str, metavar: str | None = None, help: str, panel: str = MODEL_PANEL) -> Any:

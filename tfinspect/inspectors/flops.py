@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final, cast, get_args
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 from tfinspect.closed_form import flops as closed_form
 from tfinspect.closed_form import growth
 from tfinspect.closed_form import params as param_formulas
-from tfinspect.closed_form import passes as pass_formulas
-from tfinspect.closed_form import rules as rule_formulas
 from tfinspect.closed_form.elementwise import elementwise
 from tfinspect.errors import InputError
 from tfinspect.inspectors.work_agreements import agreements
@@ -19,6 +17,10 @@ from tfinspect.results.flops import Flops
 from tfinspect.results.subject import Described, Subject
 from tfinspect.results.work import Causal, Head
 from tfinspect.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from tfinspect.results.passes import Passes
+    from tfinspect.results.rules import Rules
 
 __all__ = ["checked", "flops", "require"]
 
@@ -87,12 +89,24 @@ def flops(
         sweep=()
         if sweep is None
         else growth.sweep(spec, *sweep, batch=batch, causal=pairs, head=positions, source_len=source_len),
-        passes=pass_formulas.passes(spec, seq_len=n, batch=batch, source_len=m) if passes else None,
-        rules=rule_formulas.rules(spec, seq_len=n, batch=batch, source_len=m) if rules else None,
+        passes=_passes(spec, n, batch, m) if passes else None,
+        rules=_rules(spec, n, batch, m) if rules else None,
         source_len_is_n=source_len is None,
         seq_len_is_n_ctx=seq_len is None,
     )
     return checked(report, every_mode=every_mode) if check else report
+
+
+def _passes(spec: ModelSpec, n: int, batch: int, m: int | None) -> Passes:
+    from tfinspect.closed_form.passes import passes
+
+    return passes(spec, seq_len=n, batch=batch, source_len=m)
+
+
+def _rules(spec: ModelSpec, n: int, batch: int, m: int | None) -> Rules:
+    from tfinspect.closed_form.rules import rules
+
+    return rules(spec, seq_len=n, batch=batch, source_len=m)
 
 
 def checked(report: Flops, *, every_mode: bool = False) -> Flops:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.growth import Growth, SweepPoint, exact, if_any, sweep_table
-from tfinspect.results.passes import Passes
-from tfinspect.results.rules import Rules
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
 from tfinspect.results.work import COMPONENTS, Causal, Elementwise, FlopTerm, Head, PerToken, by_component
+
+if TYPE_CHECKING:
+    from tfinspect.results.passes import Passes
+    from tfinspect.results.rules import Rules
 
 __all__ = ["Flops"]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from tfinspect.errors import InputError
 from tfinspect.presets import DEFAULT, PRESETS, preset
-from tfinspect.sources import hf_config
 from tfinspect.spec import ModelSpec, derive
 
 __all__ = ["Source", "resolve"]
@@ -106,6 +105,8 @@ def _told_apart(target: str) -> tuple[str | None, str | None]:
 
 def _configured(path: Path, given: Mapping[str, Any]) -> Source:
     """The model of a configuration file, with the fields that are not None changed."""
+    from tfinspect.sources import hf_config
+
     found = hf_config.read(path)
     spec, rules = derive(found.spec, given)
     origin = f"{path} ({found.model_type})"
