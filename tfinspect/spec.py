@@ -268,6 +268,11 @@ class ModelSpec:
         """Whether a block's MLP is a mixture of experts; layers count from 0."""
         return self.n_experts > 0 and layer >= self.n_dense_layers
 
+    def active(self, total: int, in_experts: int) -> int:
+        """Parameters that take part in each token, of a total of which so many are in experts."""
+        idle = self.n_experts - self.n_experts_per_token
+        return total - in_experts // max(1, self.n_experts) * idle
+
     def window_of(self, layer: int) -> int:
         """Keys that a position of this block sees, 0 for all before it; layers count from 0."""
         sees_all = self.global_every > 0 and (layer + 1) % self.global_every == 0

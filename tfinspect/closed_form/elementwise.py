@@ -20,7 +20,7 @@ from typing import TypeGuard
 from tfinspect.closed_form.flops import whole_text
 from tfinspect.closed_form.formula import gathered, letters, value
 from tfinspect.closed_form.products import Pass, pairs, times, windows
-from tfinspect.closed_form.structure import Gain, Matrix, Part, Stack, before, closing_norms, stacks
+from tfinspect.closed_form.structure import Gain, Matrix, Part, Stack, before_all, closing_norms, norm_in_words, stacks
 from tfinspect.results.work import Causal, Elementwise, Head
 from tfinspect.spec import ModelSpec
 
@@ -63,9 +63,8 @@ def elementwise(
 
 def _norms_title(spec: ModelSpec) -> str:
     inside = sum(stack.copies * sum(_is_norm(part) for part in stack.parts) for stack in stacks(spec))
-    number = inside + sum(map(_is_norm, _before(spec))) + len(closing_norms(spec))
-    kind = "layer norm" if spec.norm == "layernorm" else "RMS norm"
-    return f"{number:,} {kind}{'s' * (number > 1)}" + ", and of Q and K" * spec.qk_norm
+    number = inside + sum(map(_is_norm, before_all(spec))) + len(closing_norms(spec))
+    return f"{number:,} {norm_in_words(spec)}{'s' * (number > 1)}" + ", and of Q and K" * spec.qk_norm
 
 
 def _norms(spec: ModelSpec, run: Pass) -> list[str]:
@@ -74,7 +73,7 @@ def _norms(spec: ModelSpec, run: Pass) -> list[str]:
     for stack in stacks(spec):
         number = sum(map(_is_norm, stack.parts))
         many.setdefault(stack.rows, []).append(f"{number}·{stack.letter}")
-    for gain in (*_before(spec), *closing_norms(spec)):
+    for gain in (*before_all(spec), *closing_norms(spec)):
         if _is_norm(gain):
             rows = run.head if gain.path.startswith("mlm.") else "m" if gain.path.startswith("encoder.") else "n"
             many.setdefault(rows, []).append("1")
@@ -147,8 +146,3 @@ def _is_norm(part: Part) -> TypeGuard[Gain]:
 
 def _has_experts(stack: Stack) -> bool:
     return any(isinstance(part, Matrix) and part.work == "experts" for part in stack.parts)
-
-
-def _before(spec: ModelSpec) -> tuple[Part, ...]:
-    both = ("encoder", "decoder") if spec.architecture == "encoder_decoder" else ("",)
-    return tuple(part for at in both for part in before(spec, at))

@@ -94,11 +94,9 @@ def whole_text(spec: ModelSpec, *, seq_len: int, causal: Causal = "full", head: 
 
 def active_params(spec: ModelSpec) -> int:
     """Parameters that take part in each token: of E experts, those that it goes through."""
-    counted = [(term.component, term.params) for term in ledger(spec)]
-    everything, experts = (
-        sum(params for component, params in counted if of in ("", component)) for of in ("", "experts")
-    )
-    return everything - experts // max(1, spec.n_experts) * (spec.n_experts - spec.n_experts_per_token)
+    counted = ledger(spec)
+    in_experts = sum(term.params for term in counted if term.component == "experts")
+    return spec.active(sum(term.params for term in counted), in_experts)
 
 
 def matrix_params(spec: ModelSpec, *, active: bool = False) -> int:

@@ -17,12 +17,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tfinspect.closed_form.formula import gathered, letters, value
-from tfinspect.closed_form.structure import Gain, Matrix, Part, Stack, Table, after, before, closing_norms, stacks
+from tfinspect.closed_form.structure import (
+    Gain,
+    Matrix,
+    Part,
+    Stack,
+    Table,
+    after,
+    before,
+    before_all,
+    closing_norms,
+    norm_in_words,
+    stacks,
+)
 from tfinspect.dims import bind, sizes
 from tfinspect.results.params import COMPONENTS, BlockKind, NamedCount, ParamTensor, ParamTerm
 from tfinspect.spec import ModelSpec
 
-__all__ = ["blocks", "largest_tensor", "ledger", "model_formula", "n_tensors", "other_counts", "tensors"]
+__all__ = ["blocks", "ledger", "model_formula", "n_tensors", "other_counts", "tensors", "unindexable"]
+
+#: torch counts the bytes of a tensor, four for each float32 element, in a signed 64-bit integer.
+MOST_BYTES: Final = 2**63 - 1
 
 #: Norms outside the blocks by their names, in words.
 _NORM_TITLES: Final = {
@@ -48,7 +63,7 @@ def ledger(spec: ModelSpec) -> tuple[ParamTerm, ...]:
     def term(component: str, title: str, formula: str) -> ParamTerm:
         return ParamTerm(component, title, formula, value(formula, bound))
 
-    outside = _before(spec)
+    outside = before_all(spec)
     terms = [term(part.component, part.title, part.numbers) for part in outside if isinstance(part, Table)]
     for stack in stacks(spec):
         for component, title, formula in _block(spec, stack):
@@ -56,7 +71,7 @@ def ledger(spec: ModelSpec) -> tuple[ParamTerm, ...]:
             terms.append(ParamTerm(component, title, formula, each, stack.copies, True, stack.title, stack.letter))
     gains = [part for part in outside if isinstance(part, Gain)]
     for gain in (*gains, *closing_norms(spec)):
-        title = f"{_NORM_TITLES[gain.path]} {_norm(spec)}: {_gains(gain)}"
+        title = f"{_NORM_TITLES[gain.path]} {norm_in_words(spec)}: {_gains(gain)}"
         terms.append(term("norms", title, _sum([gain.numbers])))
     for matrix in after(spec):
         numbers = [*([] if _is_tied(spec, matrix) else [matrix.weights]), *([matrix.biases] if matrix.bias else [])]
@@ -109,18 +124,21 @@ def other_counts(spec: ModelSpec) -> tuple[NamedCount, ...]:
 
 def n_tensors(spec: ModelSpec) -> int:
     """How many parameter tensors the model has, a tied head counted with the token table."""
-    outside = sum(1 if isinstance(part, Table) else _n_tensors(part) for part in _before(spec))
+    outside = sum(1 if isinstance(part, Table) else _n_tensors(part) for part in before_all(spec))
     norms = sum(_n_tensors(gain) for gain in closing_norms(spec))
     ends = sum(_n_tensors(matrix) - _is_tied(spec, matrix) for matrix in after(spec))
     return outside + norms + ends + sum(stack.copies * sum(map(_n_tensors, stack.parts)) for stack in stacks(spec))
 
 
-def largest_tensor(spec: ModelSpec) -> int:
-    """Elements of the largest parameter tensor."""
+def unindexable(spec: ModelSpec) -> str:
+    """What is too large for torch to index, among the parameter tensors; empty where nothing is."""
     one_expert = {**letters(spec), "E": 1}
     sizes_of = [value(m.weights, one_expert) for stack in stacks(spec) for m in _matrices(stack)]
-    sizes_of += [value(part.numbers, one_expert) for part in _before(spec) if isinstance(part, Table)]
-    return max(*sizes_of, spec.n_experts * spec.d_model)
+    sizes_of += [value(part.numbers, one_expert) for part in before_all(spec) if isinstance(part, Table)]
+    largest = max(*sizes_of, spec.n_experts * spec.d_model)
+    if 4 * largest <= MOST_BYTES:
+        return ""
+    return f"a tensor of {largest:,} float32 elements has more bytes than torch can index"
 
 
 def tensors(spec: ModelSpec) -> Iterator[ParamTensor]:
@@ -173,7 +191,7 @@ def _block(spec: ModelSpec, stack: Stack) -> Iterator[tuple[str, str, str]]:
         if any(matrix.bias for matrix in matrices):
             yield component, f"{_TITLES[component]}: their biases", _sum([m.biases for m in matrices])
         if gains and component == "norms":
-            title = f"{_HOW_MANY[len(gains)]} {_norm(spec)}{'s' * (len(gains) > 1)}: {_gains(gains[0])}"
+            title = f"{_HOW_MANY[len(gains)]} {norm_in_words(spec)}{'s' * (len(gains) > 1)}: {_gains(gains[0])}"
             yield component, title, _sum([gain.numbers for gain in gains])
         elif gains:
             yield component, f"{_TITLES[component]}: norms of Q and K", _sum([gain.numbers for gain in gains])
@@ -212,7 +230,7 @@ def _of_block(spec: ModelSpec, stack: Stack, *, active: bool = False) -> str:
 
 def _tables(spec: ModelSpec, *, without: str = "") -> list[str]:
     """Numbers of all tables but those of one component, an untied head's with those of E."""
-    tables = [part for part in _before(spec) if isinstance(part, Table) and part.component != without]
+    tables = [part for part in before_all(spec) if isinstance(part, Table) and part.component != without]
     untied = ["V·d"] if spec.head != "none" and not spec.tied_head else []
     return [_sum([*(table.numbers for table in tables), *untied])]
 
@@ -224,7 +242,7 @@ def _stacks(spec: ModelSpec, *, active: bool = False) -> list[str]:
 def _norms_outside(spec: ModelSpec, *, only_final: bool = False) -> list[str]:
     gains = [gain for gain in closing_norms(spec) if gain.path.endswith("final_norm") or not only_final]
     if not only_final:
-        gains += [part for part in _before(spec) if isinstance(part, Gain)]
+        gains += [part for part in before_all(spec) if isinstance(part, Gain)]
     return [_sum([gain.numbers for gain in gains])] if gains else []
 
 
@@ -241,13 +259,6 @@ def _without_head(spec: ModelSpec) -> list[str]:
     bare = spec.replace(tied_head=True, head_bias=spec.head == "mlm")  # the head's own table stands among the tables
     norms = _norms_outside(bare.replace(head="lm", head_bias=False))
     return [*_tables(bare), *_stacks(bare), *norms]
-
-
-def _before(spec: ModelSpec) -> tuple[Part, ...]:
-    """Everything before the blocks, of both stacks where there are two."""
-    if spec.architecture == "encoder_decoder":
-        return (*before(spec, "encoder"), *before(spec, "decoder"))
-    return before(spec)
 
 
 def _unfolded(parts: Sequence[Matrix | Gain]) -> Iterator[tuple[Matrix | Gain, str]]:
@@ -270,10 +281,6 @@ def _n_tensors(part: Part) -> int:
     if isinstance(part, Table):
         return 1
     return (1 + part.bias) * (part.copies if isinstance(part, Matrix) else 1)
-
-
-def _norm(spec: ModelSpec) -> str:
-    return "layer norm" if spec.norm == "layernorm" else "RMS norm"
 
 
 def _gains(gain: Gain) -> str:

@@ -15,15 +15,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from tfinspect.dims import heads_axis, kv_axis, positions_axis
 from tfinspect.spec import ModelSpec
 
-__all__ = ["Gain", "Matrix", "Mixing", "Part", "Stack", "Table", "after", "before", "closing_norms", "stacks"]
-
-#: The letter of each axis that a matrix can have.
-_LETTERS: Final = {"d_model": "d", "h_kv·d_head": "h_kv·d_head", "h·d_head": "h·d_head", "V": "V", "E": "E"}
+__all__ = [
+    "Gain",
+    "Matrix",
+    "Mixing",
+    "Part",
+    "Stack",
+    "Table",
+    "after",
+    "before",
+    "before_all",
+    "closing_norms",
+    "norm_in_words",
+    "stacks",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -182,6 +192,18 @@ def before(spec: ModelSpec, stack: str = "") -> tuple[Part, ...]:
     return tuple(parts)
 
 
+def before_all(spec: ModelSpec) -> tuple[Part, ...]:
+    """What stands before the blocks, of both stacks where there are two."""
+    if spec.architecture == "encoder_decoder":
+        return (*before(spec, "encoder"), *before(spec, "decoder"))
+    return before(spec)
+
+
+def norm_in_words(spec: ModelSpec) -> str:
+    """What a reader calls the model's norm."""
+    return "layer norm" if spec.norm == "layernorm" else "RMS norm"
+
+
 def after(spec: ModelSpec) -> tuple[Matrix, ...]:
     """The matrices of the head and the pooler; norms there are in `closing_norms`. Rows that read them: n, or 1."""
     parts: list[Matrix] = []
@@ -269,4 +291,4 @@ def _norm(spec: ModelSpec, path: str) -> Gain:
 
 
 def _width(axis: str) -> str:
-    return _LETTERS.get(axis, axis)
+    return "d" if axis == "d_model" else axis

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from tfinspect.closed_form.formula import letters, value
 from tfinspect.closed_form.params import ledger, n_tensors
+from tfinspect.closed_form.structure import norm_in_words
 from tfinspect.results.train_step import KeptTerm, Optimizer
 from tfinspect.spec import ModelSpec
 
@@ -100,7 +101,9 @@ def _kept(spec: ModelSpec) -> Iterator[_Kept]:
     if spec.n_experts:
         yield from _kept_by_experts(spec)
     n_norms = {"sandwich": 4, "parallel_one_norm": 1}.get(spec.placement, 2)
-    title = f"{_statistics(spec)} of {('one', 'two', '', 'four')[n_norms - 1]} {_norm(spec)}{'s' * (n_norms > 1)}"
+    title = (
+        f"{_statistics(spec)} of {('one', 'two', '', 'four')[n_norms - 1]} {norm_in_words(spec)}{'s' * (n_norms > 1)}"
+    )
     yield "block", title, _of_norms(spec, n_norms), 2 * n_norms, FLOAT32
     if spec.positions == "rope":
         plain = spec.rope_dim == spec.d_head and spec.d_attn == spec.d_model
@@ -163,10 +166,6 @@ def _hidden(spec: ModelSpec) -> tuple[str, int]:
 
 def _many(number: int, formula: str) -> str:
     return formula if number == 1 else f"{number}·{formula}"
-
-
-def _norm(spec: ModelSpec) -> str:
-    return "layer norm" if spec.norm == "layernorm" else "RMS norm"
 
 
 def _statistics(spec: ModelSpec, between: str = " and ") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from tfinspect import tokenizer
-from tfinspect.closed_form.params import largest_tensor
+from tfinspect.closed_form.params import unindexable
 from tfinspect.errors import InputError
 from tfinspect.results.texts import Text
 from tfinspect.spec import ModelSpec
@@ -14,9 +14,6 @@ from tfinspect.spec import ModelSpec
 __all__ = ["Texts", "padded", "require_decoder", "rows", "seq_len"]
 
 Texts: TypeAlias = "Sequence[str | bytes] | str | bytes"
-
-#: torch counts the bytes of a tensor in a signed 64-bit integer.
-MOST_BYTES: Final = 2**63 - 1
 
 #: Most blocks that are run one by one; all are alike. DeepNet (Wang et al. 2022) has 1,000.
 MOST_BLOCKS: Final = 5_000
@@ -55,11 +52,8 @@ def require_size(spec: ModelSpec) -> None:
             f"a run of {n_experts:,} experts is too long, and the most is {MOST_EXPERTS:,}",
             "give fewer --layers or --experts; all are alike",
         )
-    if 4 * largest_tensor(spec) > MOST_BYTES:
-        raise InputError(
-            f"a tensor of {largest_tensor(spec):,} float32 elements has more bytes than torch can index",
-            "choose a smaller model",
-        )
+    if reason := unindexable(spec):
+        raise InputError(reason, "choose a smaller model")
 
 
 def rows(

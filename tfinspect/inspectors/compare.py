@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from tfinspect.closed_form import flops as work
-from tfinspect.closed_form.params import blocks
 from tfinspect.closed_form.passes import passes
 from tfinspect.closed_form.structure import Stack, stacks
 from tfinspect.errors import InputError
@@ -80,10 +79,11 @@ def _compared(subject: Subject, model: ModelSpec | Preset | Described, n: int) -
     decodes = spec.causal and spec.head != "none"
     decode = kinds_of_pass.work("decode") if decodes else None
     held = [size for size in kinds_of_pass.caches if size.title in ("all positions", "the source")]
-    kinds, preset = {kind.title: kind for kind in blocks(spec)}, PRESETS.get(subject.name)
+    counted, preset = params(model, check=False), PRESETS.get(subject.name)
+    kinds = {kind.title: kind for kind in counted.blocks}
     return Compared(
         subject=subject,
-        params=params(model, check=False),
+        params=counted,
         layers=tuple(
             Layer(
                 title=stack.title,

@@ -19,9 +19,6 @@ __all__ = ["checked", "params", "require"]
 #: Most tensors that are listed one by one, or built one by one for the check: GPT-3 175B has 1,540.
 MOST_TENSORS: Final = 100_000
 
-#: torch counts the bytes of a tensor, four for each float32 element, in a signed 64-bit integer.
-MOST_BYTES: Final = 2**63 - 1
-
 _HOW: Final = "torch model on the meta device, unique parameters"
 
 
@@ -103,7 +100,4 @@ def _unmeasurable(spec: ModelSpec) -> str:
     """Why torch cannot build this model even without memory; empty where it can."""
     if closed_form.n_tensors(spec) > MOST_TENSORS:
         return f"the check would build {closed_form.n_tensors(spec):,} tensors one by one"
-    widest = closed_form.largest_tensor(spec)
-    if 4 * widest > MOST_BYTES:
-        return f"a tensor of {widest:,} float32 elements has more bytes than torch can index"
-    return ""
+    return closed_form.unindexable(spec)

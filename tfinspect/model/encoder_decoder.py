@@ -97,7 +97,7 @@ class EncoderDecoder(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        encoder = [BLOCKS[spec.placement](spec, causal=False) for _ in range(spec.n_encoder_layers)]
+        encoder = [encoder_block(spec) for _ in range(spec.n_encoder_layers)]
         decoder = [DECODER_BLOCKS[spec.placement](spec) for _ in range(spec.n_layers)]
         self.encoder = Stack(spec, encoder, causal=False)
         self.decoder = Stack(spec, decoder, causal=True, tokens=self.encoder.embed.tokens)

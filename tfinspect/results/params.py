@@ -157,8 +157,7 @@ class Params:
         spec = self.subject.spec
         if not spec.n_experts:
             return None
-        experts = self.by_component["experts"]
-        return self.total - experts + experts // spec.n_experts * spec.n_experts_per_token
+        return spec.active(self.total, self.by_component["experts"])
 
     @property
     def surplus(self) -> int | None:

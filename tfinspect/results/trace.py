@@ -182,8 +182,7 @@ class Trace:
         spec = self.subject.spec
         if not spec.n_experts:
             return None
-        experts = sum(row.params for row in self.tensors if row.name.endswith(".mlp.experts"))
-        return self.params - experts // spec.n_experts * (spec.n_experts - spec.n_experts_per_token)
+        return spec.active(self.params, sum(row.params for row in self.tensors if row.name.endswith(".mlp.experts")))
 
     @property
     def multiplications(self) -> int:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from tfinspect.errors import InputError
-from tfinspect.sources.reading import CURVES, Reading, short
-from tfinspect.spec import GATES
+from tfinspect.sources.reading import CURVES, Reading, curves, short
 
 __all__ = ["FAMILIES", "Fields"]
 
@@ -118,6 +117,20 @@ def _llama_like(
     return fields
 
 
+def _attention_bias(c: Reading, default: bool = False) -> Fields:
+    """One switch for all four projections."""
+    bias = c.flag(default, "attention_bias")
+    return {"qkv_bias": bias, "out_bias": bias}
+
+
+def _swiglu(c: Reading, d_ff: int) -> Fields:
+    """The MLP that most families of today have in common."""
+    return {
+        "d_ff": c.size(d_ff, "intermediate_size"),
+        "activation": c.curve("silu", "hidden_act", gated=True),
+    }
+
+
 def _turned(d_head: int, part: float) -> int:
     """Features that RoPE turns, where it turns a part of each head."""
     return int(d_head * part)
@@ -125,13 +138,11 @@ def _turned(d_head: int, part: float) -> int:
 
 def _llama(c: Reading) -> Fields:
     fields = _hidden(c, 32_000, 4_096, 32, 32, 2_048)
-    bias = c.flag(False, "attention_bias")
+    bias = _attention_bias(c)
     return {
         **_llama_like(c, fields, kv=None, head_dim=None, eps=1e-6, tied=False),
-        "d_ff": c.size(11_008, "intermediate_size"),
-        "activation": c.curve("silu", "hidden_act", gated=True),
-        "qkv_bias": bias,
-        "out_bias": bias,
+        **_swiglu(c, 11_008),
+        **bias,
         "mlp_bias": c.flag(False, "mlp_bias"),
     }
 
@@ -140,8 +151,7 @@ def _mistral(c: Reading) -> Fields:
     fields = _hidden(c, 32_000, 4_096, 32, 32, 131_072)
     return {
         **_llama_like(c, fields, kv=8, head_dim=None, eps=1e-6, tied=False),
-        "d_ff": c.size(14_336, "intermediate_size"),
-        "activation": c.curve("silu", "hidden_act", gated=True),
+        **_swiglu(c, 14_336),
         "window": c.maybe(4_096, "sliding_window", rule=0),
     }
 
@@ -150,8 +160,7 @@ def _mixtral(c: Reading) -> Fields:
     fields = _hidden(c, 32_000, 4_096, 32, 32, 131_072)
     return {
         **_llama_like(c, fields, kv=8, head_dim=None, eps=1e-5, tied=False, theta=1e6),
-        "d_ff": c.size(14_336, "intermediate_size"),
-        "activation": c.curve("silu", "hidden_act", gated=True),
+        **_swiglu(c, 14_336),
         "window": c.maybe(None, "sliding_window", rule=0) or 0,
         "n_experts": c.size(8, "num_local_experts", "num_experts"),
         "n_experts_per_token": c.size(2, "num_experts_per_tok"),
@@ -172,22 +181,19 @@ def _qwen2(c: Reading) -> Fields:
     fields = _hidden(c, 151_936, 4_096, 32, 32, 32_768)
     return {
         **_llama_like(c, fields, kv=32, head_dim=None, eps=1e-6, tied=False),
-        "d_ff": c.size(22_016, "intermediate_size"),
-        "activation": c.curve("silu", "hidden_act", gated=True),
+        **_swiglu(c, 22_016),
         "qkv_bias": True,
     }
 
 
 def _qwen3(c: Reading) -> Fields:
     _qwen_window(c)
-    bias = c.flag(False, "attention_bias")
+    bias = _attention_bias(c)
     fields = _hidden(c, 151_936, 4_096, 32, 32, 32_768)
     return {
         **_llama_like(c, fields, kv=32, head_dim=128, eps=1e-6, tied=False),
-        "d_ff": c.size(22_016, "intermediate_size"),
-        "activation": c.curve("silu", "hidden_act", gated=True),
-        "qkv_bias": bias,
-        "out_bias": bias,
+        **_swiglu(c, 22_016),
+        **bias,
         "qk_norm": True,
     }
 
@@ -196,7 +202,7 @@ def _qwen3_moe(c: Reading) -> Fields:
     _qwen_window(c)
     c.require(1, "decoder_sparse_step")
     c.require([], "mlp_only_layers")
-    bias = c.flag(False, "attention_bias")
+    bias = _attention_bias(c)
     fields = _hidden(c, 151_936, 2_048, 24, 32, 32_768)
     return {
         **_llama_like(c, fields, kv=4, head_dim=None, eps=1e-6, tied=False),
@@ -205,8 +211,7 @@ def _qwen3_moe(c: Reading) -> Fields:
         "n_experts": c.size(128, "num_experts", "num_local_experts"),
         "n_experts_per_token": c.size(8, "num_experts_per_tok"),
         "activation": c.curve("silu", "hidden_act", gated=True),
-        "qkv_bias": bias,
-        "out_bias": bias,
+        **bias,
         "qk_norm": True,
     }
 
@@ -220,7 +225,7 @@ def _looks_back(c: Reading) -> None:
 
 def _gemma(c: Reading) -> Fields:
     _looks_back(c)
-    bias = c.flag(False, "attention_bias")
+    bias = _attention_bias(c)
     fields = _hidden(c, 256_000, 3_072, 28, 16, 8_192)
     own = [key for key in ("hidden_activation", "hidden_act") if c.config.get(key) is not None]
     c.ignore("hidden_act", "hidden_activation")
@@ -233,8 +238,7 @@ def _gemma(c: Reading) -> Fields:
         **_llama_like(c, fields, kv=16, head_dim=256, eps=1e-6, tied=True),
         "d_ff": c.size(24_576, "intermediate_size"),
         "activation": curve,
-        "qkv_bias": bias,
-        "out_bias": bias,
+        **bias,
         "embed_scale": True,
     }
 
@@ -260,39 +264,24 @@ def _kinds(n_layers: int, every: int) -> list[str]:
     return ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(n_layers)]
 
 
-def _gemma2(c: Reading) -> Fields:
+def _gemma2(c: Reading, v: int = 256_000, ctx: int = 8_192, every: int = 2) -> Fields:
     _looks_back(c)
     c.ignore("hidden_act")
-    bias = c.flag(False, "attention_bias")
-    fields = _hidden(c, 256_000, 2_304, 26, 8, 8_192)
+    bias = _attention_bias(c)
+    fields = _hidden(c, v, 2_304, 26, 8, ctx)
     return {
         **_llama_like(c, fields, kv=4, head_dim=256, eps=1e-6, tied=True),
-        **_gemma_windows(c, 4_096, 2),
+        **_gemma_windows(c, 4_096, every),
         "d_ff": c.size(9_216, "intermediate_size"),
         "activation": c.curve("gelu_pytorch_tanh", "hidden_activation", gated=True),
         "placement": "sandwich",
-        "qkv_bias": bias,
-        "out_bias": bias,
+        **bias,
         "embed_scale": True,
     }
 
 
 def _gemma3(c: Reading) -> Fields:
-    _looks_back(c)
-    c.ignore("hidden_act")
-    bias = c.flag(False, "attention_bias")
-    fields = _hidden(c, 262_208, 2_304, 26, 8, 131_072)
-    return {
-        **_llama_like(c, fields, kv=4, head_dim=256, eps=1e-6, tied=True),
-        **_gemma_windows(c, 4_096, 6),
-        "d_ff": c.size(9_216, "intermediate_size"),
-        "activation": c.curve("gelu_pytorch_tanh", "hidden_activation", gated=True),
-        "placement": "sandwich",
-        "qk_norm": True,
-        "qkv_bias": bias,
-        "out_bias": bias,
-        "embed_scale": True,
-    }
+    return {**_gemma2(c, 262_208, 131_072, 6), "qk_norm": True}
 
 
 def _phi(c: Reading) -> Fields:
@@ -319,8 +308,7 @@ def _phi3(c: Reading) -> Fields:
     fields = _hidden(c, 32_064, 3_072, 32, 32, 4_096)
     return {
         **_llama_like(c, fields, kv=None, head_dim=None, eps=1e-5, tied=False),
-        "d_ff": c.size(8_192, "intermediate_size"),
-        "activation": c.curve("silu", "hidden_act", gated=True),
+        **_swiglu(c, 8_192),
         "window": c.maybe(None, "sliding_window", rule=0) or 0,
     }
 
@@ -354,8 +342,7 @@ def _stablelm(c: Reading) -> Fields:
     return {
         **fields,
         "n_kv_heads": c.size(32, "num_key_value_heads"),
-        "d_ff": c.size(6_912, "intermediate_size"),
-        "activation": c.curve("silu", "hidden_act", gated=True),
+        **_swiglu(c, 6_912),
         "placement": "parallel_one_norm" if parallel else "pre",
         "positions": "rope",
         "rope_base": base,
@@ -371,7 +358,7 @@ def _stablelm(c: Reading) -> Fields:
 def _gpt_neox(c: Reading) -> Fields:
     base, part = c.rope(0.25, "rotary_pct")
     fields = _hidden(c, 50_432, 6_144, 44, 64, 2_048)
-    bias = c.flag(True, "attention_bias")
+    bias = _attention_bias(c, True)
     return {
         **fields,
         "d_ff": c.size(24_576, "intermediate_size"),
@@ -381,8 +368,7 @@ def _gpt_neox(c: Reading) -> Fields:
         "rope_base": base,
         "rope_dim": _turned(fields["d_model"] // fields["n_heads"], part),
         "norm_eps": c.real(1e-5, "layer_norm_eps"),
-        "qkv_bias": bias,
-        "out_bias": bias,
+        **bias,
         "tied_head": c.flag(False, "tie_word_embeddings"),
     }
 
@@ -526,12 +512,8 @@ def _t5(c: Reading, v: int = 32_128, d_ff: int = 2_048, depth: int = 6, heads: i
     tied = c.flag(True, "tie_word_embeddings")
     if not tied:
         c.remarks.append("the head is counted apart, as the files of T5 1.1 hold it; the library now ties it")
-    if gated not in ("", "gated"):
-        raise InputError(
-            f"{c.where}: feed_forward_proj {kind!r} is not known", "known: relu, gelu, gated-gelu, gated-silu"
-        )
-    curve = CURVES.get("gelu_new" if gated and word == "gelu" else word)
-    curve = next((name for name, gate in GATES.items() if gate == curve), None) if gated else curve
+    known = curves(gated=bool(gated)) if gated in ("", "gated") else {}
+    curve = known.get("gelu_new" if kind == "gated-gelu" else word)
     if curve is None:
         raise InputError(
             f"{c.where}: feed_forward_proj {kind!r} is not known", "known: relu, gelu, gated-gelu, gated-silu"

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from tfinspect.errors import InputError
 from tfinspect.spec import GATES, LARGEST_SIZE
 
-__all__ = ["CURVES", "Reading", "short"]
+__all__ = ["CURVES", "Reading", "curves", "short"]
 
 Assumed = TypeVar("Assumed", int, bool, str)
 
@@ -47,6 +47,14 @@ CURVES: Final[Mapping[str, str]] = {
 }
 
 
+def curves(*, gated: bool) -> Mapping[str, str]:
+    """Activations by the library's names, as the curve of a gate or alone."""
+    if not gated:
+        return CURVES
+    gates = {curve: name for name, curve in GATES.items()}
+    return {theirs: gates[ours] for theirs, ours in CURVES.items() if ours in gates}
+
+
 class Reading:
     """A configuration that is being read: what was asked for, what was assumed, what is not understood."""
 
@@ -57,12 +65,10 @@ class Reading:
         self.incomplete: list[str] = []
         self.remarks: list[str] = []
 
-    def size(self, default: int | None, *keys: str, least: int = 1) -> int:
-        """An integer; a default of None makes the key one that has to be there."""
+    def size(self, default: int, *keys: str, least: int = 1) -> int:
+        """An integer."""
         key, value = self._find(keys)
         if key is None:
-            if default is None:
-                raise InputError(f"{self.where} has no {keys[0]}", "a configuration of this family says it")
             return self._assume(keys[0], default)
         return self._integer(key, value, least)
 
@@ -105,8 +111,7 @@ class Reading:
     def curve(self, default: str, *keys: str, gated: bool = False) -> str:
         """An activation by our name, of a gate where the family has one."""
         word = self.word(default, *keys)
-        gates = {curve: name for name, curve in GATES.items()}
-        known = {theirs: gates[ours] for theirs, ours in CURVES.items() if ours in gates} if gated else CURVES
+        known = curves(gated=gated)
         if word not in known:
             place = " in a gate" if gated else ""
             raise InputError(f"{self.where}: the activation {word!r} is not known{place}", f"known: {', '.join(known)}")

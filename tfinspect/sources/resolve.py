@@ -10,39 +10,15 @@ from typing import Any
 
 from tfinspect.errors import InputError
 from tfinspect.presets import DEFAULT, PRESETS, preset
+from tfinspect.results.subject import Subject
 from tfinspect.spec import ModelSpec, derive
 
 __all__ = ["Source", "resolve"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
-    """The model that a command is about, and how it was come by."""
-
-    name: str
-    """The preset's name, the family of a configuration, or "custom" where flags changed it into something else."""
-    title: str
-    """What a reader knows it as."""
-    spec: ModelSpec
-    origin: str
-    """Where the figures of the spec come from."""
-    derived: tuple[str, ...] = ()
-    """Values that a rule chose because the user left them out."""
-    remark: str = ""
-    """A remark on a published count, where the preset has one and the spec is the preset's."""
-    incomplete: tuple[str, ...] = ()
-    """What a configuration says that could change a count and is not understood."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: name, origin, derived values and the spec's fields."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "origin": self.origin,
-            "derived": list(self.derived),
-            "incomplete": list(self.incomplete),
-            "spec": self.spec.to_dict(),
-        }
+class Source(Subject):
+    """The model that a command is about, and how it was come by; its name is a preset's, a family's, or "custom"."""
 
 
 def resolve(
