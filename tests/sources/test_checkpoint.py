@@ -1,0 +1,104 @@
+"""Checkpoints of one file and of many, whole and with parts missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sources.test_safetensors_header import tensor, write
+from tfinspect.errors import InputError
+from tfinspect.sources.checkpoint import is_checkpoint, read
+
+INDEX = "model.safetensors.index.json"
+
+
+def shards(folder: Path, files: dict[str, dict[str, Any]], **extra: str) -> Path:
+    """Shards, and an index that names their tensors and more."""
+    names = {name: file for file, header in files.items() for name in header}
+    for file, header in files.items():
+        write(folder / file, header)
+    (folder / INDEX).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": {**names, **extra}}))
+    return folder
+
+
+TWO = {"a.safetensors": {"x": tensor("F32", [2], 0, 8)}, "b.safetensors": {"y": tensor("BF16", [3], 0, 6)}}
+
+
+def test_a_directory_of_shards_is_counted_from_their_headers(tmp_path: Path) -> None:
+    found = read(shards(tmp_path, TWO))
+    assert {name: t.n_elements for name, t in found.tensors.items()} == {"x": 2, "y": 3}
+    assert found.faults == ()
+    assert is_checkpoint(tmp_path)
+    assert read(tmp_path / INDEX).tensors == found.tensors
+
+
+def test_one_file_needs_no_index(tmp_path: Path) -> None:
+    write(tmp_path / "model.safetensors", {"x": tensor("F32", [2], 0, 8)})
+    assert list(read(tmp_path).tensors) == list(read(tmp_path / "model.safetensors").tensors) == ["x"]
+
+
+def test_shards_and_tensors_that_are_missing_are_listed(tmp_path: Path) -> None:
+    # huggingface_hub issue 4725
+    found = read(shards(tmp_path, TWO, z="a.safetensors", gone="c.safetensors"))
+    assert (found.missing_files, found.missing_tensors) == (("c.safetensors",), ("z",))
+    assert found.faults == (
+        "1 files of the index are missing: c.safetensors",
+        "1 tensors of the index are in no file: z",
+    )
+    assert len(found.tensors) == 2
+
+
+def test_a_tensor_in_the_wrong_shard_is_missing_there_and_one_that_is_not_listed_is_told(tmp_path: Path) -> None:
+    shards(tmp_path, TWO)
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"x": "b.safetensors"}}))
+    found = read(tmp_path)
+    assert (found.missing_tensors, found.unlisted) == (("x",), ("y",))
+
+
+def test_two_shards_with_one_tensor_are_refused(tmp_path: Path) -> None:
+    both = {"a.safetensors": {"x": tensor("F32", [2], 0, 8)}, "b.safetensors": {"x": tensor("F32", [2], 0, 8)}}
+    shards(tmp_path, both, more="a.safetensors")
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}))
+    with pytest.raises(InputError, match=r"a\.safetensors and b\.safetensors both hold 'x'"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["../a.safetensors", "/etc/passwd", "", "x\0", "sub/a.safetensors", "..\\a"])
+def test_a_shard_elsewhere_is_refused(tmp_path: Path, file: str) -> None:
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"x": file}}))
+    with pytest.raises(InputError, match=r"shards stand beside their index|cannot be read"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"weight_map": []}', '{"weight_map": {"x": 3}}', "[]", ""])
+def test_an_index_without_a_map_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / INDEX).write_text(content)
+    with pytest.raises(InputError, match=r"index\.json"):
+        read(tmp_path)
+
+
+def test_a_directory_with_neither_or_both(tmp_path: Path) -> None:
+    assert not is_checkpoint(tmp_path)
+    with pytest.raises(InputError, match="holds neither"):
+        read(tmp_path)
+    shards(tmp_path, TWO)
+    write(tmp_path / "model.safetensors", {"x": tensor("F32", [2], 0, 8)})
+    with pytest.raises(InputError, match="give the one that is meant"):
+        read(tmp_path)
+
+
+def test_a_checkpoint_of_a_terabyte_is_read_from_its_headers(tmp_path: Path) -> None:
+    n_shards, n = 200, 2**31 // 2  # 200 shards of 5 GiB each, sparse
+    files = {
+        f"model-{i:05}-of-{n_shards:05}.safetensors": {
+            f"blocks.{i}.{name}": tensor("BF16", [n, 5], at * 10 * n, (at + 1) * 10 * n) for at, name in enumerate("ab")
+        }
+        for i in range(n_shards)
+    }
+    found = read(shards(tmp_path, files))
+    assert sum(t.n_elements for t in found.tensors.values()) == n_shards * 2 * 5 * n
+    assert sum(t.n_bytes for t in found.tensors.values()) >= 10**12
+    assert found.n_header_bytes < 200_000
