@@ -58,6 +58,11 @@ def gpt2_checkpoint(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return theirs
 
 
+def nanogpt_checkpoint(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same with every linear map [out, in]."""
+    return {name: flipped(t) if ".c_" in name else t for name, t in gpt2_checkpoint(state).items()}
+
+
 def llama_checkpoint(state: dict[str, Tensor]) -> dict[str, Tensor]:
     words = {
         "embed.tokens": "model.embed_tokens", "blocks": "model.layers", "norm1": "input_layernorm",
@@ -77,6 +82,16 @@ def test_gpt2s_matrices_are_turned_and_split() -> None:
     checkpoint = gpt2_checkpoint(state)
     assert checkpoint["transformer.h.1.attn.c_attn.weight"].shape == (8, 24)
     assert same(converted("gpt2", checkpoint, SMALL), state)
+
+
+def test_nanogpts_matrices_are_split_as_they_are() -> None:
+    # karpathy/nanoGPT, model.py: nn.Linear where GPT-2's release has Conv1D
+    state = random_state(SMALL)
+    checkpoint = nanogpt_checkpoint(state)
+    assert checkpoint["transformer.h.1.attn.c_attn.weight"].shape == (24, 8)
+    assert same(converted("nanogpt", checkpoint, SMALL), state)
+    with pytest.raises(InputError, match=r"does not fit: transformer\.h\.0\.attn\.c_attn\.weight"):
+        converted("gpt2", checkpoint, SMALL)
 
 
 def test_names_come_with_and_without_the_models_own_first_word() -> None:

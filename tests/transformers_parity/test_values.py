@@ -184,7 +184,7 @@ def difference(one: Tensor, other: Tensor) -> float:
 
 
 def test_every_family_with_weights_has_a_case() -> None:
-    assert {name.split()[0] for name in CASES} == set(FAMILIES)
+    assert {name.split()[0] for name in CASES} == set(FAMILIES) - {"nanogpt"}  # no class of the library
 
 
 @pytest.mark.parametrize("name", CASES)
