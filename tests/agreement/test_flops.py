@@ -23,6 +23,7 @@ from tfinspect.errors import CheckFailed, InputError
 from tfinspect.inspectors.flops import checked, flops, require
 from tfinspect.inspectors.params import params
 from tfinspect.measured import flops as measured
+from tfinspect.measured import operators
 from tfinspect.model.build import build
 from tfinspect.presets import PRESETS
 from tfinspect.spec import ModelSpec
@@ -276,9 +277,9 @@ def test_a_pass_that_is_unlike_what_runs_is_reported() -> None:
 @pytest.fixture
 def forgetful() -> Iterator[None]:
     """What is known of operators is looked up anew, and again after the test."""
-    measured.operator.cache_clear()
+    operators.operator.cache_clear()
     yield
-    measured.operator.cache_clear()
+    operators.operator.cache_clear()
 
 
 @pytest.mark.usefixtures("forgetful")
@@ -300,7 +301,7 @@ def test_a_product_without_a_formula_makes_the_check_fail(
 def test_an_unknown_operator_makes_the_check_incomplete_although_the_figures_agree(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(measured, "MOVEMENT", measured.MOVEMENT - {"embedding"})
+    monkeypatch.setattr(operators, "MOVEMENT", operators.MOVEMENT - {"embedding"})
     agreement = flops(SMALL, seq_len=5).agreements[0]
     assert agreement.closed_form == agreement.measured
     assert (agreement.verdict, agreement.failed) == ("incomplete", True)

@@ -14,8 +14,8 @@ from tests.model.test_transformer import in_float64
 from tests.specs import decoder_specs
 from tfinspect.closed_form import generation as closed_form
 from tfinspect.inspectors.generate import generate
-from tfinspect.measured.flops import tally
 from tfinspect.measured.generation import decode, replay, work
+from tfinspect.measured.operators import tally
 from tfinspect.model.cache import LayerCache
 from tfinspect.presets import PRESETS
 from tfinspect.results.generation import Generation, Sampling

@@ -14,7 +14,8 @@ from tfinspect.results.passes import Passes, PassWork
 from tfinspect.results.work import COMPONENTS
 
 if TYPE_CHECKING:
-    from tfinspect.measured.flops import Measurement, Tally
+    from tfinspect.measured.flops import Measurement
+    from tfinspect.measured.operators import Tally
 
 __all__ = ["agreements"]
 

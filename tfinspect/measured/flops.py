@@ -1,9 +1,4 @@
-"""FLOPs as the dispatcher sees them: torch's own counter with its blind spots closed, and every operator accounted for.
-
-An operator without a formula counts as zero in torch, in silence: in torch 2.13 that is fused attention on the CPU, the
-fused encoder layers, and products with a vector. `FORMULAS` adds those. Beyond that, each operator that runs has to be
-known here as a product (it has a formula), as elementwise work (its output elements are tallied apart) or as movement
-(views, copies, look-ups, constants). Whatever is none of these is reported as uncounted, and the figure is "at least".
+"""The work of the torch model of a spec, as the dispatcher sees it: forward, one decode step, forward and backward.
 
 Unit: FLOPs, two for each multiplication with its addition. Causal attention counts in full, which is what runs.
 """
@@ -12,19 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from tfinspect.errors import InputError
-from tfinspect.measured.dispatch import Watcher, without_compiler
+from tfinspect.measured.operators import ELEMENTWISE, Tally, tally
 from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import Model, build
 from tfinspect.model.cache import Cache
@@ -33,217 +26,15 @@ from tfinspect.model.tap import SILENT, Tap
 from tfinspect.spec import LARGEST_SIZE, ModelSpec
 
 __all__ = [
-    "FORMULAS",
-    "Call",
     "Measurement",
-    "Tally",
     "backward",
     "backward_model",
     "causal_pairs",
     "count",
     "count_model",
     "decode_step",
-    "operator",
-    "tally",
     "unmeasurable",
 ]
-
-aten = torch.ops.aten
-Shape = tuple[int, ...]
-
-
-def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
-    """Q·Kᵀ and weights·V for [B, h, T, d_head], [B, h, S, d_head], [B, h, S, d_v]."""
-    batch, n_heads, n_queries, d_head = query
-    return 2 * batch * n_heads * n_queries * key[2] * (d_head + value[3])
-
-
-def _attention_backward(grad: Shape, query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
-    """Scores again, then the gradients of weights, V, Q and K: five products."""
-    batch, n_heads, n_queries, d_head = query
-    return 2 * batch * n_heads * n_queries * key[2] * (3 * d_head + 2 * value[3])
-
-
-def _dot(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
-    return 2 * a[0]
-
-
-def _mv(matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
-    return 2 * math.prod(matrix)
-
-
-def _addmv(added: Shape, matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
-    return 2 * math.prod(matrix)
-
-
-def _addbmm(added: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
-    return 2 * math.prod(a) * b[-1]
-
-
-def _addr(added: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
-    return 2 * a[0] * b[0]
-
-
-def _encoder_layer(src: Shape, d_model: int, n_heads: int, *rest: Any, **__: Any) -> int:
-    """A whole nn.TransformerEncoderLayer in one call: Q, K, V, output, two attention products, MLP."""
-    batch, n = src[:2]
-    d_ff = rest[12][0]  # the first MLP matrix, [d_ff, d_model]
-    return 2 * batch * (n * (4 * d_model**2 + 2 * d_model * d_ff) + 2 * n * n * d_model)
-
-
-def _multi_head_attention(query: Shape, key: Shape, value: Shape, d_model: int, *_: Any, **__: Any) -> int:
-    """A whole nn.MultiheadAttention in one call."""
-    batch, n = query[:2]
-    n_keys = key[1]
-    projections = 2 * (n + n_keys) * d_model**2
-    return 2 * batch * (projections + 2 * n * n_keys * d_model)
-
-
-def _known(**formulas: Callable[..., int]) -> dict[Any, Callable[..., int]]:
-    """By operator, for those that this torch has."""
-    return {getattr(aten, name): shapes_to_flops for name, shapes_to_flops in formulas.items() if hasattr(aten, name)}
-
-
-#: What torch's own table lacks, by operator; each takes shapes in the place of tensors.
-FORMULAS: Final[Mapping[Any, Callable[..., int]]] = _known(
-    _scaled_dot_product_flash_attention_for_cpu=_attention,
-    _scaled_dot_product_flash_attention_for_cpu_backward=_attention_backward,
-    _transformer_encoder_layer_fwd=_encoder_layer,
-    _native_multi_head_attention=_multi_head_attention,
-    dot=_dot,
-    vdot=_dot,
-    mv=_mv,
-    addmv=_addmv,
-    addbmm=_addbmm,
-    addr=_addr,
-)
-
-#: Elementwise work and reductions, by the key under which their output elements are tallied.
-ELEMENTWISE: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("native_layer_norm", "rms_norm", "_fused_rms_norm"), "norm"),
-    **dict.fromkeys(("_softmax", "_safe_softmax"), "softmax"),
-    **dict.fromkeys(("gelu", "relu", "silu"), "activation"),
-    **dict.fromkeys(("add", "sub", "mul", "div", "neg", "pow", "sin", "cos", "exp", "sqrt", "rsqrt", "tanh"), "other"),
-    **dict.fromkeys(("sigmoid", "sub_", "abs", "clamp", "log", "log_softmax", "rsub", "square"), "other"),
-    **dict.fromkeys(("mean", "sum", "amax", "maximum", "minimum", "native_dropout"), "other"),
-    # backward
-    **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward", "_softmax_backward_data"), "other"),
-    **dict.fromkeys(("gelu_backward", "silu_backward", "threshold_backward", "tanh_backward", "add_"), "other"),
-    **dict.fromkeys(("native_dropout_backward", "embedding_dense_backward"), "other"),
-}
-
-#: Operators that move, select or make values, and compute nothing.
-# fmt: off
-MOVEMENT: Final = frozenset((
-    "_index_put_impl_", "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange",
-    "argmax", "argmin", "bernoulli", "bincount", "bitwise_and", "bitwise_not", "cat", "clone", "copy", "copy_",
-    "detach", "detach_", "embedding", "empty", "empty_like", "empty_strided", "eq", "expand", "fill", "fill_",
-    "full", "full_like", "ge", "gt", "index", "index_put", "index_select", "item", "le", "lift_fresh",
-    "logical_and", "logical_not", "lt", "masked_fill", "masked_fill_", "new_empty", "new_zeros", "ones",
-    "ones_like", "permute", "rand", "randint", "randn", "reshape", "scalar_tensor", "scatter", "select",
-    "select_backward", "slice", "slice_backward", "sort", "split", "split_with_sizes", "squeeze", "stack", "t",
-    "topk", "transpose", "tril", "triu", "unbind", "unsqueeze", "view", "where", "zero_", "zeros", "zeros_like",
-))
-# fmt: on
-
-
-class Call(NamedTuple):
-    """One operator that ran."""
-
-    operator: str
-    """Its name, "aten.addmm"."""
-    module: str
-    """Path of the innermost module that was running, "Transformer.blocks.0.attn"; "Global" outside any."""
-    shape: Shape
-    """Shape of its first output."""
-    flops: int
-    """FLOPs by its formula; 0 for elementwise work and movement."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Tally:
-    """What ran inside one `tally`."""
-
-    flops: int
-    """FlopCounterMode's total with FORMULAS added."""
-    by_operator: Mapping[str, int]
-    """FLOPs by operator, "aten.addmm"."""
-    calls: tuple[Call, ...]
-    """Every operator that ran, in order."""
-    uncounted: tuple[str, ...]
-    """Operators that nobody counted, each once."""
-
-    @property
-    def coverage(self) -> tuple[int, int]:
-        """(calls that were accounted for, calls)."""
-        return sum(call.operator not in self.uncounted for call in self.calls), len(self.calls)
-
-
-def tally(run: Callable[[], object]) -> Tally:
-    """The FLOPs of whatever `run` does, on any device, in the grad mode that it is called in."""
-    counter = FlopCounterMode(display=False, custom_mapping=dict(FORMULAS))
-    calls: list[Call] = []
-    uncounted: dict[str, None] = {}
-
-    def watch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        known = operator(getattr(func, "_overloadpacket", func))
-        module = max(counter.mod_tracker.parents, key=len)
-        flops = known.flops(args, result) if known.flops else 0
-        calls.append(Call(known.name, module, first_shape(result), flops))
-        if not known.accounted_for:
-            uncounted[known.name] = None
-
-    # The counter is entered last and so asked first; what it passes on, decomposed, is what the watcher sees.
-    with without_compiler(), Watcher(watch), counter:
-        run()
-    counts = counter.get_flop_counts().get("Global", {})
-    by_operator = {str(packet): flops for packet, flops in counts.items()}
-    return Tally(counter.get_total_flops(), by_operator, tuple(calls), tuple(uncounted))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operator:
-    """What is known of one operator."""
-
-    name: str
-    """ "aten.addmm"."""
-    flops: Callable[[tuple[Any, ...], Any], int] | None
-    """FLOPs of a call from its arguments and its result, by torch's own formula or ours; None for no product."""
-    accounted_for: bool
-    """Whether it is known as a product, as elementwise work or as movement."""
-
-
-@functools.cache
-def operator(packet: Any) -> Operator:
-    """What is known of an operator that the dispatcher met."""
-    name, short = str(packet), str(packet).removeprefix("aten.")
-    flops = _of_shapes(FORMULAS[packet]) if packet in FORMULAS else _of_torch(flop_registry.get(packet))
-    return Operator(name, flops, flops is not None or short in ELEMENTWISE or short in MOVEMENT)
-
-
-def _of_shapes(formula: Callable[..., int]) -> Callable[[tuple[Any, ...], Any], int]:
-    def flops(args: tuple[Any, ...], result: Any) -> int:
-        shapes = [a.shape if isinstance(a, Tensor) else a for a in args]
-        return formula(*shapes, out_shape=first_shape(result))
-
-    return flops
-
-
-def _of_torch(formula: Any) -> Callable[[tuple[Any, ...], Any], int] | None:
-    """A formula of torch's table; the one of shapes that it wraps, where it says so, spares a walk through a call."""
-    if formula is None:
-        return None
-    if inner := getattr(formula, "__wrapped__", None):
-        return _of_shapes(inner)
-    return lambda args, result: formula(*args, out_val=result)
-
-
-def first_shape(result: Any) -> Shape:
-    """Shape of an operator's output, or of its first where it has several; () for none."""
-    if isinstance(result, Tensor):
-        return tuple(result.shape)
-    outputs = result if isinstance(result, tuple | list) else ()
-    return next((tuple(r.shape) for r in outputs if isinstance(r, Tensor)), ())
 
 
 @dataclasses.dataclass(frozen=True)

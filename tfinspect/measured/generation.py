@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tfinspect.errors import InputError
 from tfinspect.measured import params
-from tfinspect.measured.flops import Tally, tally
 from tfinspect.measured.memory import require_room
+from tfinspect.measured.operators import Tally, tally
 from tfinspect.measured.sampling import Chosen, allowed, choose, generator
 from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import decoder

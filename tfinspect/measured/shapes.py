@@ -14,8 +14,8 @@ from tfinspect.dims import bind, mismatch
 from tfinspect.errors import CheckFailed
 from tfinspect.measured import params
 from tfinspect.measured.dispatch import Watcher, without_compiler
-from tfinspect.measured.flops import Call, first_shape, operator
 from tfinspect.measured.memory import require_room
+from tfinspect.measured.operators import Call, first_shape, operator
 from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import Model, build
 from tfinspect.results.trace import Candidate, Stats
