@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["binary_bytes", "count", "real", "share", "short"]
+__all__ = ["binary_bytes", "count", "figure", "real", "share", "short"]
 
 _THOUSANDS = ("", "k", "M", "G", "T", "P", "E", "Z", "Y", "R", "Q")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB")
+
+
+def figure(number: int | float, kind: str) -> str:
+    """A number as a column of this kind shows it."""
+    if kind == "share":
+        return share(number)
+    if isinstance(number, float):
+        return real(number)
+    return binary_bytes(number) if kind == "binary" else count(number)
 
 
 def count(number: int) -> str:

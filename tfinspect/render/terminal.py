@@ -42,7 +42,6 @@ TICKS: Final = 5
 """Places from one number above shades to the next."""
 NAMED: Final = 8
 """Columns that are left out are named up to so many."""
-NUMERIC: Final = ("count", "bytes", "binary", "share", "real")
 
 _STYLES: Final = {"group": "bold", "fold": "dim", "subtotal": "bold", "total": "bold"}
 
@@ -130,7 +129,7 @@ class _Drawn:
 
     @property
     def numeric(self) -> bool:
-        return self.column.kind in NUMERIC
+        return self.column.numeric
 
     @property
     def longest_word(self) -> int:
@@ -237,11 +236,7 @@ class _Layout:
             return "█" * 2 * len(cell.parts)
         if isinstance(cell, str):
             return self.page.carried(Given(cell) if column.kind == "text" and row.role == "row" else cell)
-        if column.kind == "share":
-            return numbers.share(cell)
-        if isinstance(cell, float):
-            return numbers.real(cell)
-        return numbers.binary_bytes(cell) if column.kind == "binary" else numbers.count(cell)
+        return numbers.figure(cell, column.kind)
 
     def _spans(self, row: Row) -> bool:
         """A heading or a fold with nothing beside it runs over the whole table."""

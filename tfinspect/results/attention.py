@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from tfinspect.results.agreement import Agreement
+from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Shades, Table
 from tfinspect.results.texts import Text
@@ -75,7 +76,7 @@ class AttendedText:
 
 
 @dataclasses.dataclass(frozen=True)
-class Attention:
+class Attention(Answer):
     """One attention head on some texts, each text by itself."""
 
     schema: ClassVar[str] = "tfinspect.attention/1"

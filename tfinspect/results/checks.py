@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from tfinspect.errors import CheckFailed
 from tfinspect.results.agreement import Agreement
+from tfinspect.results.report import Answer
 from tfinspect.results.table import Cell, Column, Kind, Row, Table
 
 __all__ = ["Checked", "Checks", "Claim", "Claims", "Figure", "Findings", "Matrix", "Outcome", "Value", "require"]
@@ -109,7 +110,7 @@ class Checked(Claim):
 
 
 @dataclasses.dataclass(frozen=True)
-class Checks:
+class Checks(Answer):
     """Many claims put to the test, one row each; with explain, each at length."""
 
     schema: ClassVar[str] = "tfinspect.verify/1"
@@ -165,7 +166,7 @@ class Checks:
 
 
 @dataclasses.dataclass(frozen=True)
-class Claims:
+class Claims(Answer):
     """The claims that can be put to the test; none was run."""
 
     schema: ClassVar[str] = "tfinspect.claims/1"

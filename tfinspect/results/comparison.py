@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.params import COMPONENTS, Params
+from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Given, Kind, Role, Row, Table
 
@@ -102,10 +103,11 @@ class Compared:
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class Comparison(Answer):
     """Two or more models side by side."""
 
     schema: ClassVar[str] = "tfinspect.comparison/1"
+    main_table: ClassVar[str] = "Parameters"
 
     models: tuple[Compared, ...]
     seq_len: int

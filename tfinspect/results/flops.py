@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.growth import Growth, SweepPoint, exact, if_any, sweep_table
+from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
 from tfinspect.results.work import COMPONENTS, Causal, Elementwise, FlopTerm, Head, PerToken, by_component
@@ -25,7 +26,7 @@ __all__ = ["Flops"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Flops:
+class Flops(Answer):
     """The multiplications of one forward pass by component, their growth with n, and the cost of a token."""
 
     schema: ClassVar[str] = "tfinspect.flops/1"

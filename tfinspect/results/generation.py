@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from tfinspect.dims import brackets, kv_heads
 from tfinspect.results.agreement import Agreement
+from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
 from tfinspect.results.tokens import visible
@@ -142,7 +143,7 @@ class Continuation:
 
 
 @dataclasses.dataclass(frozen=True)
-class Generation:
+class Generation(Answer):
     """Prompts, the tokens that follow them, and each step on the way."""
 
     schema: ClassVar[str] = "tfinspect.generation/1"

@@ -13,6 +13,7 @@ from tfinspect.dims import brackets
 from tfinspect.errors import CheckFailed
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.checks import Figure, Findings, Matrix, Value
+from tfinspect.results.report import Answer
 from tfinspect.results.table import Cell, Column, Row, Table
 
 __all__ = ["ModelCheck", "ModelChecks", "Verdict", "require"]
@@ -51,7 +52,7 @@ class ModelCheck:
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelChecks:
+class ModelChecks(Answer):
     """All questions about one model, and their answers."""
 
     schema: ClassVar[str] = "tfinspect.model-checks/1"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from tfinspect.dims import brackets
 from tfinspect.results.agreement import Agreement
+from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Column, Row, Table
 
@@ -109,7 +110,7 @@ class NamedCount:
 
 
 @dataclasses.dataclass(frozen=True)
-class Params:
+class Params(Answer):
     """How many parameters a model has, by component, per block and, on request, per tensor."""
 
     schema: ClassVar[str] = "tfinspect.params/1"

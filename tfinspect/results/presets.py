@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from tfinspect.presets import Preset
 from tfinspect.results.agreement import Agreement
+from tfinspect.results.report import Answer
 from tfinspect.results.table import Column, Row, Table
 
 __all__ = ["Listed", "Presets"]
@@ -27,7 +28,7 @@ class Listed:
 
 
 @dataclasses.dataclass(frozen=True)
-class Presets:
+class Presets(Answer):
     """Named models, all of them or those that a search found."""
 
     schema: ClassVar[str] = "tfinspect.presets/1"

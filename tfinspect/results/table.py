@@ -48,6 +48,11 @@ class Column:
     keep: int = 0
     """Columns of the lowest keep leave first where the page is too narrow; 9 never leaves."""
 
+    @property
+    def numeric(self) -> bool:
+        """Whether its cells are numbers, which stand to the right."""
+        return self.kind in ("count", "bytes", "binary", "share", "real")
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from tfinspect.results.agreement import Agreement
+from tfinspect.results.report import Answer
 from tfinspect.results.table import Column, Given, Row, Table
 
 __all__ = ["CharPart", "DecodedIds", "Merge", "PreToken", "PreTokenKind", "Token", "TokenReport", "TokenizedText"]
@@ -265,7 +266,7 @@ class TokenizedText:
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenReport:
+class TokenReport(Answer):
     """Texts and their tokens, in the order in which they were given."""
 
     schema: ClassVar[str] = "tfinspect.tokens/1"
@@ -333,7 +334,7 @@ class TokenReport:
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodedIds:
+class DecodedIds(Answer):
     """Ids and the bytes that they stand for."""
 
     schema: ClassVar[str] = "tfinspect.decoded/1"

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from tfinspect.dims import brackets
 from tfinspect.results.agreement import Agreement
+from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Given, Row, Table
 from tfinspect.results.texts import Text, one_line, text_table
@@ -138,10 +139,11 @@ class Candidate:
 
 
 @dataclasses.dataclass(frozen=True)
-class Trace:
+class Trace(Answer):
     """Every named tensor of one forward pass, with the steps of the textbook as headings."""
 
     schema: ClassVar[str] = "tfinspect.trace/1"
+    main_table: ClassVar[str] = "Tensors"
 
     subject: Subject
     texts: tuple[Text, ...]
@@ -218,6 +220,11 @@ class Trace:
         yield "look-ups 0"
         if spec.head != "none":
             yield "tied head counted once"
+
+    def unfolded(self) -> Trace:
+        """The same trace with every block in full."""
+        blocks = dict.fromkeys(row.block for row in self.tensors if row.block is not None)
+        return dataclasses.replace(self, shown_blocks=tuple(blocks))
 
     def tables(self) -> tuple[Table, ...]:
         """Texts, tensors, and where they were asked for, statistics and next tokens."""

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Literal
 from tfinspect.dims import brackets
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.params import COMPONENTS
+from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
 from tfinspect.results.texts import Text, one_line
@@ -212,10 +213,11 @@ class KeptTerm:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainStep:
+class TrainStep(Answer):
     """The stages of one training step, with everything that each changed and left alone."""
 
     schema: ClassVar[str] = "tfinspect.train_step/1"
+    main_table: ClassVar[str] = "Stages"
 
     subject: Subject
     texts: tuple[Text, ...]
@@ -275,6 +277,11 @@ class TrainStep:
             f"random weights, seed {self.seed}{dropout}; {self.optimizer.title}. Attention runs equation by equation. "
             "Bytes are of tensors, each storage once; norms are Euclidean; losses are in nats."
         )
+
+    def unfolded(self) -> TrainStep:
+        """The same step with the gradients of every block tensor by tensor."""
+        blocks = dict.fromkeys(gradient.block for gradient in self.gradients if gradient.block is not None)
+        return dataclasses.replace(self, shown_blocks=tuple(blocks))
 
     def tables(self) -> tuple[Table, ...]:
         """Texts, stages, loss, what is kept for backward, gradients, the tied table, and the step."""
