@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfinspect.errors import InputError
+from tfinspect.sources import safetensors_header
 from tfinspect.sources.safetensors_header import read
 
 
@@ -128,6 +130,51 @@ def test_a_lie_is_named_before_it_is_believed(tmp_path: Path, name: str) -> None
         read(path)
     assert "m.safetensors" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_header_is_read_piece_by_piece_wherever_the_pieces_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = {"__metadata__": {"note": "häß 😊 }{"}, 'w"}\\': W, "ä": tensor("U8", [3], 8, 11)}
+    raw = b" \n".join(json.dumps(header, ensure_ascii=False, indent=1).encode().split(b"\n")) + b" \n "
+    path = write(tmp_path / "m", raw, 11)
+    whole = read(path)
+    assert [t.name for t in whole.tensors] == ['w"}\\', "ä"]
+    for size in (1, 2, 3, 7, 50):
+        monkeypatch.setattr(safetensors_header, "_PIECE", size)
+        assert read(path) == whole
+
+
+@pytest.mark.parametrize(
+    "raw", [b"{", b'{"a"', b'{"a":', b'{"a":1,', b'{"a":1,}', b"{}x", b'{"a":1 "b":2}', b"{1:2}", b'{"a" 1}']
+)
+def test_a_header_that_is_cut_off_or_ill_formed_is_no_json(tmp_path: Path, raw: bytes) -> None:
+    with pytest.raises(InputError, match=r"no JSON|described by no object"):
+        read(write(tmp_path / "m", raw.ljust(2), 0))
+
+
+def test_one_entry_does_not_fill_the_memory(tmp_path: Path) -> None:
+    raw = b'{"__metadata__":{"a":"' + b"x" * 2**23 + b'"}}'
+    with pytest.raises(InputError, match=r"an entry of more than 4,194,304 characters"):
+        read(write(tmp_path / "m", raw, 0))
+
+
+def test_metadata_and_fields_come_once(tmp_path: Path) -> None:
+    for raw in (b'{"__metadata__":{},"__metadata__":{}}', b'{"w":{"dtype":"U8","dtype":"I8"}}'):
+        with pytest.raises(InputError, match="twice in its header"):
+            read(write(tmp_path / "m", raw, 0))
+
+
+def test_a_size_of_many_digits_is_none(tmp_path: Path) -> None:
+    raw = b'{"w":{"dtype":"U8","shape":[' + b"9" * 10**6 + b'],"data_offsets":[0,1]}}'
+    with pytest.raises(InputError, match="no list of sizes"):
+        read(write(tmp_path / "m", raw, 1))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "m")
+    with pytest.raises(InputError, match="may never end"):
+        read(tmp_path / "m")
 
 
 def test_bytes_that_belong_to_nothing(tmp_path: Path) -> None:

@@ -13,19 +13,31 @@ Source:  the format's description in huggingface/safetensors, README, "Format"; 
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
 from tfinspect.errors import InputError
 
-__all__ = ["BITS", "Header", "StoredTensor", "read"]
+__all__ = ["BITS", "MOST_TENSORS", "Header", "StoredTensor", "read"]
 
 #: Longest header that is read.
 MOST_BYTES: Final = 100_000_000
+
+#: Most tensors that are listed, ten times those of any checkpoint that is published.
+MOST_TENSORS: Final = 2**20
+
+#: The one name in a header that is no tensor's.
+METADATA: Final = "__metadata__"
+
+#: Bytes of a header that are taken at a time, and most of one entry: its name and its description, or the metadata.
+_PIECE: Final = 2**20
+_MOST_OF_ENTRY: Final = 2**22
 
 #: Bits of one element, by the format's name of the dtype.
 BITS: Final[Mapping[str, int]] = {
@@ -104,6 +116,8 @@ def read(path: Path) -> Header:
              is none, names given twice, unknown fields, shapes that do not fit their bytes, gaps and overlaps.
     """
     try:
+        if path.is_fifo():
+            raise InputError(f"{str(path)!r} is a pipe, and may never end", "write it to a file first")
         n_file = path.stat().st_size
         with path.open("rb") as file:
             return _read(path, file, n_file)
@@ -131,35 +145,114 @@ def _read(path: Path, file: IO[bytes], n_file: int) -> Header:
             _again(),
         )
     file.seek(8)
-    raw = file.read(n_header)
-    if len(raw) < n_header:
-        raise InputError(f"{where} ends inside its header", _again())
-    fields = _parsed(where, raw)
-    metadata, warnings = _metadata(fields.pop("__metadata__", {}))
-    tensors = sorted((_tensor(where, name, value) for name, value in fields.items()), key=lambda t: (t.begin, t.end))
+    found: dict[str, StoredTensor] = {}
+    metadata: list[object] = []
+    for name, value in _Entries(where, file, n_header):
+        if name in found or (metadata and name == METADATA):
+            raise InputError(f"{where} names {_short(name)} twice in its header", "one of the two would be lost")
+        if name == METADATA:
+            metadata.append(value)
+            continue
+        if len(found) == MOST_TENSORS:
+            raise InputError(f"{where} names more than {MOST_TENSORS:,} tensors", "that is the most that is listed")
+        found[name] = _tensor(where, name, value)
+    words, warnings = _metadata(metadata[0] if metadata else {})
+    tensors = sorted(found.values(), key=lambda t: (t.begin, t.end))
     _require_seamless(where, tensors)
     n_data = tensors[-1].end if tensors else 0
     held = n_file - 8 - n_header
     if held > n_data:
         raise InputError(f"{where} has {held - n_data:,} bytes that belong to no tensor", _again())
     warnings += [f"unknown dtype {dtype}" for dtype in sorted({t.dtype for t in tensors} - BITS.keys())]
-    return Header(path, tuple(tensors), metadata, n_header, n_file, tuple(warnings), max(0, n_data - held))
+    return Header(path, tuple(tensors), words, n_header, n_file, tuple(warnings), max(0, n_data - held))
 
 
-def _parsed(where: str, raw: bytes) -> dict[str, Any]:
-    """The JSON object, in which no name comes twice."""
-    if not raw.startswith(b"{"):
-        raise InputError(f"{where} has a header that does not begin with {{", _again())
-    try:
-        fields = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_number)
-    except _Twice as twice:
-        raise InputError(f"{where} names {twice} twice in its header", "one of the two would be lost") from None
-    except (ValueError, RecursionError) as error:
-        what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InputError(f"{where} has a header that is no JSON: {what[:200]}", _again()) from None
-    if not isinstance(fields, dict):
-        raise InputError(f"{where} has a header that is no JSON object", _again())
-    return fields
+class _Entries:
+    """The members of the JSON object that a header is, one by one, so that it is nowhere held as a whole.
+
+    Iterating raises InputError where the header is no JSON, or one entry alone goes beyond 4 MiB.
+    """
+
+    def __init__(self, where: str, file: IO[bytes], n_bytes: int) -> None:
+        self._where = where
+        self._file = file
+        self._unread = n_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._text = ""
+        self._at = 0
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        self._more()
+        if not self._text.startswith("{"):
+            raise InputError(f"{self._where} has a header that does not begin with {{", _again())
+        self._at = 1
+        if self._sign("}", '"') == '"':
+            while True:
+                yield self._entry()
+                if self._sign(",", "}") == "}":
+                    break
+                self._sign('"')
+        if self._sign(""):
+            raise self._no_json("more after the closing brace")
+
+    def _sign(self, *signs: str) -> str:
+        """The next character but spaces, which has to be one of these; "" is the end. A quotation mark is not taken."""
+        while True:
+            self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] - it matches nothing too
+            if self._at < len(self._text) or not self._more():
+                break
+        sign = self._text[self._at : self._at + 1]
+        if sign not in signs:
+            raise self._no_json(f"{sign!r} where {' or '.join(filter(None, signs)) or 'the end'} belongs")
+        self._at += sign not in ('"', "")
+        return sign
+
+    def _entry(self) -> tuple[str, Any]:
+        """The name and the value that stand here; more is read as long as they do not end in what has been read."""
+        while True:
+            try:
+                name, at = json.decoder.scanstring(self._text, self._at + 1, True)
+                colon = _COLON.match(self._text, at)
+                if colon is None:
+                    raise json.JSONDecodeError("no colon after a name", self._text, at)
+                value, at = _VALUES.raw_decode(self._text, colon.end())
+                if at == len(self._text) and self._more():  # a number may go on
+                    continue
+            except RecursionError:
+                raise InputError(f"{self._where} has a header that is nested too deeply", _again()) from None
+            except _Twice as twice:
+                raise InputError(f"{self._where} names {twice} twice in its header", "one would be lost") from None
+            except ValueError as error:
+                if len(self._text) - self._at > _MOST_OF_ENTRY:
+                    raise self._no_json(f"an entry of more than {_MOST_OF_ENTRY:,} characters") from None
+                if not self._more():
+                    raise self._no_json(getattr(error, "msg", str(error))) from None
+                continue
+            self._at = at
+            return name, value
+
+    def _more(self) -> bool:
+        """Take as much again as is left, at least a piece; False where nothing is left to take."""
+        if not self._unread:
+            return False
+        raw = self._file.read(min(self._unread, max(_PIECE, len(self._text) - self._at)))
+        if not raw:
+            raise InputError(f"{self._where} ends inside its header", _again())
+        self._unread -= len(raw)
+        try:
+            text = self._decoder.decode(raw, final=not self._unread)
+        except UnicodeDecodeError as error:
+            raise self._no_json(f"not UTF-8: {error.reason}") from None
+        self._text = self._text[self._at :] + text
+        self._at = 0
+        return True
+
+    def _no_json(self, what: str) -> InputError:
+        return InputError(f"{self._where} has a header that is no JSON: {what[:200]}", _again())
+
+
+_SPACES: Final = re.compile(r"[ \t\n\r]*")
+_COLON: Final = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 
 
 class _Twice(Exception):
@@ -167,15 +260,24 @@ class _Twice(Exception):
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _Twice(repr(next(name for name in fields if names.count(name) > 1)))
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise _Twice(_short(name))
+        fields[name] = value
     return fields
 
 
 def _no_number(word: str) -> Any:
     raise ValueError(f"{word} is no number")
+
+
+def _integer(digits: str) -> int:
+    """An integer; one that no file can mean is -1, which no size is: Python takes ages over millions of digits."""
+    return int(digits) if len(digits) <= 20 else -1
+
+
+_VALUES: Final = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number, parse_int=_integer)
 
 
 def _metadata(value: object) -> tuple[dict[str, str], list[str]]:
@@ -196,7 +298,7 @@ def _tensor(where: str, name: str, value: object) -> StoredTensor:
     if not isinstance(value, dict):
         raise refuse("is described by no object")
     dtype, shape, offsets = value.get("dtype"), value.get("shape"), value.get("data_offsets")
-    if extra := value.keys() - {"dtype", "shape", "data_offsets"}:
+    if len(value) > 3 and (extra := value.keys() - {"dtype", "shape", "data_offsets"}):
         raise refuse(f"has the unknown field {_short(min(extra))}")
     if not isinstance(dtype, str):
         raise refuse("has no dtype")
@@ -228,7 +330,7 @@ def _require_seamless(where: str, tensors: list[StoredTensor]) -> None:
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return type(value) is int and 0 <= value < 2**63
 
 
 def _short(name: str) -> str:
