@@ -21,13 +21,13 @@ __all__ = ["html"]
 
 #: The most that is shown: rows of a report and of a table, of which so many are its last, columns, places of shades,
 #: agreements, tables, and characters of one text.
-REPORT_ROWS: Final = 2_000
-ROWS, LAST_ROWS = 300, 20
+REPORT_ROWS: Final = 1_000
+ROWS, LAST_ROWS = 200, 20
 COLUMNS: Final = 64
-PLACES: Final = 128
+PLACES: Final = 64
 AGREEMENTS: Final = 100
 TABLES: Final = 100
-CHARACTERS: Final = 2_000
+CHARACTERS: Final = 1_000
 
 #: How dark the parts of a bar are, in turn.
 _PARTS: Final = (0.9, 0.25, 0.6, 0.4)
