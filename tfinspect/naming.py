@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from tfinspect.spec import ModelSpec
 
 __all__ = [
-    "FAMILIES",
-    "SAME_NAMES", "How", "Origin", "Place", "as_form", "find", "forms", "is_mask", "is_no_weight", "missing_name",
-    "second_names", "stored_shape", "unwrapped",
+    "FAMILIES", "SAME_NAMES", "How", "Origin", "Place", "as_form", "expected", "find", "forms", "is_mask",
+    "is_no_weight", "second_names", "stored_shape", "unwrapped",
 ]  # fmt: skip
 
 How = Literal["as it is", "transposed", "plus one", "over root d", "qkv", "flipped qkv", "groups", "halves"]
@@ -352,25 +351,30 @@ _OTHER_HEADS: Final = re.compile(r"^(bert\.|roberta\.)?pooler\.|^cls\.seq_relati
 
 def find(family: str, ours: str, stored: Container[str]) -> Place | None:
     """The stored tensor that holds one of ours; None where none does."""
-    module, _, kind = ours.rpartition(".")
-    numbers = tuple(map(int, _NUMBER.findall(module)))
-    for origin in _origins(family, module):
-        for name in _names(origin.place.format(*numbers), kind):
+    kind = ours.rpartition(".")[2]
+    for place in _places(family, ours):
+        for name in _names(place.name, kind):
             if name in stored:
-                return Place(name, origin, numbers)
+                return dataclasses.replace(place, name=name)
     return None
 
 
-def missing_name(family: str, ours: str, stored: Iterable[str]) -> str:
-    """What the tensor that holds one of ours would be called among these, were it there."""
-    module, _, kind = ours.rpartition(".")
-    numbers = tuple(map(int, _NUMBER.findall(module)))
-    for origin in _origins(family, module)[:1]:
-        place = origin.place.format(*numbers)
-        first, _, rest = place.partition(".")
-        short = rest and not any(name.startswith(f"{first}.") for name in stored)
-        return f"{rest if short else place}.{kind}"
-    return ours
+def expected(family: str, ours: str, present: Collection[str] = ()) -> Place | None:
+    """The tensor that would hold one of ours, called as the rest of a file is; None where the family has none such.
+
+    present: the forms of the names that the file has. Without any, the first of the family's names.
+    """
+    kind = ours.rpartition(".")[2]
+    places = list(_places(family, ours))
+    for place in places:
+        for module in (place.name, _short(place.name)):
+            if any(as_form(f"{module}.{each}") in present for each in _OLD_WORDS):
+                return dataclasses.replace(place, name=f"{module}.{kind}")
+    for place in places:
+        first = place.name.partition(".")[0]
+        bare = present and not any(form.startswith(f"{first}.") for form in present)
+        return dataclasses.replace(place, name=f"{_short(place.name) if bare else place.name}.{kind}")
+    return None
 
 
 def stored_shape(origin: Origin, ours: tuple[int, ...], spec: ModelSpec) -> tuple[int, ...]:
@@ -413,11 +417,12 @@ def as_form(name: str) -> str:
     return _NUMBER.sub("{}", name)
 
 
-def forms(family: str) -> frozenset[str]:
-    """Every name that a tensor of a family may have, with "{}" for each number."""
+def forms(family: str, end: str = "") -> frozenset[str]:
+    """Every name that a tensor of a family may have, with "{}" for each number; or of our modules of this end alone."""
     return frozenset(
         as_form(name)
         for module in _table(family)
+        if module.endswith(end)
         for origin in _origins(family, module)
         for kind in ("weight", "bias")
         for name in _names(origin.place, kind)
@@ -427,13 +432,12 @@ def forms(family: str) -> frozenset[str]:
 def unwrapped(names: Iterable[str]) -> dict[str, str]:
     """Names without what training frameworks put before them, and for each the name that the file has.
 
-    "_orig_mod.module.transformer.wte.weight" is "transformer.wte.weight". Two names that would become one stay apart.
+    "_orig_mod.module.transformer.wte.weight" is "transformer.wte.weight". All stay as they are where two would become
+    one, or one nothing.
     """
-    found: dict[str, str] = {}
-    for name in names:
-        bare = _WRAPPERS.sub("", name)
-        found[name if bare in found or not bare else bare] = name
-    return found
+    names = list(names)
+    found = {_WRAPPERS.sub("", name): name for name in names}
+    return found if len(found) == len(names) and "" not in found else {name: name for name in names}
 
 
 def _table(family: str) -> Named:
@@ -445,14 +449,21 @@ def _origins(family: str, module: str) -> list[Origin]:
     return [Origin(s) if isinstance(s, str) else s for s in (said if isinstance(said, list) else [said])]
 
 
+def _places(family: str, ours: str) -> Iterator[Place]:
+    """The modules that may hold one of ours."""
+    module = ours.rpartition(".")[0]
+    numbers = tuple(map(int, _NUMBER.findall(module)))
+    for origin in _origins(family, module):
+        yield Place(origin.place.format(*numbers), origin, numbers)
+
+
 def _names(module: str, kind: str) -> tuple[str, ...]:
     """What a tensor of a module may be called: also by the module's name alone, without its first word, or in the words
     of TensorFlow's norms."""
-    without = module.partition(".")[2] or module
-    return (
-        f"{module}.{kind}",
-        module,
-        f"{without}.{kind}",
-        f"{module}.{_OLD_WORDS[kind]}",
-        f"{without}.{_OLD_WORDS[kind]}",
-    )
+    old, short = _OLD_WORDS[kind], _short(module)
+    return f"{module}.{kind}", module, f"{short}.{kind}", f"{module}.{old}", f"{short}.{old}"
+
+
+def _short(module: str) -> str:
+    """A module's name without its first word, where it has more than one."""
+    return module.partition(".")[2] or module
