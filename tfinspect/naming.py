@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias
 from tfinspect.spec import ModelSpec
 
 __all__ = [
-    "FAMILIES", "SAME_NAMES", "How", "Origin", "Place", "as_form", "expected", "find", "forms", "is_mask",
+    "FAMILIES", "NAMED_ONLY", "SAME_NAMES", "How", "Origin", "Place", "as_form", "expected", "find", "forms", "is_mask",
     "is_no_weight", "second_names", "stored_shape", "unwrapped",
 ]  # fmt: skip
 
@@ -130,6 +130,21 @@ def _gpt(qkv: How, other: How, embed: Named) -> dict[str, Said]:
     }
 
 
+def _gptj(qkv: Mapping[str, Origin]) -> dict[str, Said]:
+    """GPT-J and CodeGen."""
+    at = "transformer.h.{}"
+    return {
+        "embed.tokens": "transformer.wte",
+        "blocks.{}.norm1": f"{at}.ln_1",
+        **{f"blocks.{{}}.attn.{n}": origin for n, origin in qkv.items()},
+        "blocks.{}.attn.out": f"{at}.attn.out_proj",
+        "blocks.{}.mlp.up": f"{at}.mlp.fc_in",
+        "blocks.{}.mlp.down": f"{at}.mlp.fc_out",
+        "final_norm": "transformer.ln_f",
+        "head": "lm_head",
+    }
+
+
 def _bart(side: str) -> dict[str, Said]:
     """One stack of BART; the decoder has cross-attention, and a norm more."""
     at = f"model.{side}.layers.{{}}"
@@ -202,6 +217,8 @@ FAMILIES: Final[Mapping[str, Named]] = {
     "gpt2": _gpt("flipped qkv", "transposed", _GPT2_EMBED),
     "nanogpt": _gpt("qkv", "as it is", _GPT2_EMBED),
     "gpt_bigcode": _gpt("groups", "as it is", _GPT2_EMBED),
+    "gptj": _gptj({n: Origin(f"transformer.h.{{}}.attn.{n}_proj") for n in "qkv"}),
+    "codegen": _gptj({n: Origin("transformer.h.{}.attn.qkv_proj", "qkv", part) for part, n in enumerate("qkv")}),
     "openai-gpt": _gpt(
         "flipped qkv",
         "transposed",
@@ -336,7 +353,19 @@ FAMILIES: Final[Mapping[str, Named]] = {
 
 
 #: Families whose tensors are called as another's.
-SAME_NAMES: Final[Mapping[str, str]] = {"camembert": "roberta", "xlm-roberta": "roberta", "mt5": "t5"}
+SAME_NAMES: Final[Mapping[str, str]] = {
+    "camembert": "roberta",
+    "xlm-roberta": "roberta",
+    "mt5": "t5",
+    "gemma3_text": "gemma2",
+}
+
+#: Families whose tensors are named here and whose values the core cannot use as they are, and why.
+NAMED_ONLY: Final[Mapping[str, str]] = {
+    "gptj": "its RoPE turns neighbouring features, the core's the two halves of a head",
+    "codegen": "its RoPE turns neighbouring features, the core's the two halves of a head",
+    "gemma3_text": "its blocks turn by two bases, the core's by one",
+}
 
 #: What training frameworks put before every name.
 _WRAPPERS: Final = re.compile(r"^(?:(?:_orig_mod|module|_fsdp_wrapped_module|_forward_module|_checkpoint_wrapped)\.)+")

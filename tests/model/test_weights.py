@@ -278,3 +278,9 @@ def test_an_unknown_family_is_told_the_known_ones() -> None:
     with pytest.raises(InputError, match="no weights of 'mamba'") as raised:
         converted("mamba", {}, SMALL)
     assert raised.value.hint == f"known: {', '.join(FAMILIES)}"
+
+
+@pytest.mark.parametrize("family", ["gptj", "codegen", "gemma3_text"])
+def test_weights_that_the_core_would_use_otherwise_are_refused(family: str) -> None:
+    with pytest.raises(InputError, match=rf"no weights of '{family}' can be read: its"):
+        converted(family, {}, SMALL)

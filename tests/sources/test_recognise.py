@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.checkpoints import Shapes, shapes_of
-from tfinspect.naming import FAMILIES
+from tfinspect.naming import FAMILIES, SAME_NAMES
 from tfinspect.presets import preset
+from tfinspect.sources import families
 from tfinspect.sources.hf_config import from_dict
 from tfinspect.sources.recognise import Recognised, bare_names, family, recognised
 from tfinspect.spec import ModelSpec
@@ -93,6 +94,10 @@ def test_every_familys_names_are_told_apart_or_said_to_be_alike(kind: str) -> No
     follow = {"d_head", "rope_dim", "n_kv_heads"} if "n_heads" in untold else set()
     differs = {name for name, value in spec.to_dict().items() if found.spec.to_dict()[name] != value}
     assert differs <= {*untold, *follow, *({"d_ff"} if kind == "qwen3_moe" else ())}
+
+
+def test_every_family_that_a_configuration_describes_has_names() -> None:
+    assert families.FAMILIES.keys() == ({*FAMILIES} - {"nanogpt"}) | SAME_NAMES.keys()
 
 
 def test_nanogpts_matrices_lie_the_other_way() -> None:

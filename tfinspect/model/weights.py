@@ -16,14 +16,18 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from tfinspect import naming
 from tfinspect.dims import brackets
 from tfinspect.errors import InputError
 from tfinspect.model.build import Model, build
 from tfinspect.model.encoder_decoder import EncoderDecoder
-from tfinspect.naming import FAMILIES, SAME_NAMES, Place, find, is_no_weight, second_names
+from tfinspect.naming import NAMED_ONLY, SAME_NAMES, Place, find, is_no_weight, second_names
 from tfinspect.spec import ModelSpec
 
 __all__ = ["FAMILIES", "converted", "load"]
+
+#: Families whose weights the core can take.
+FAMILIES: Final = tuple(family for family in naming.FAMILIES if family not in NAMED_ONLY)
 
 #: Names that an error shows.
 SHOWN: Final = 4
@@ -48,6 +52,8 @@ def converted(family: str, tensors: Mapping[str, Tensor], spec: ModelSpec) -> di
     Shapes:  linear weights [out, in], as in the core.
     Raises:  InputError for an unknown family, and naming tensors that are missing, of another shape, or left over.
     """
+    if family in NAMED_ONLY:
+        raise InputError(f"no weights of {family!r} can be read: {NAMED_ONLY[family]}", f"known: {', '.join(FAMILIES)}")
     if family not in FAMILIES and family not in SAME_NAMES:
         raise InputError(f"no weights of {family!r} can be read", f"known: {', '.join(FAMILIES)}")
     found: dict[str, Tensor] = {}
