@@ -372,6 +372,9 @@ def preset(name: str) -> Preset:
     """The preset of this name.
 
     Raises:  InputError with the nearest names, or with the reason where the model is left out.
+
+    >>> tfinspect.preset("gpt2-xl").spec.n_layers
+    48
     """
     if isinstance(name, str) and name in PRESETS:
         return PRESETS[name]

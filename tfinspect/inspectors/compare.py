@@ -35,6 +35,10 @@ def compare(
 
     Raises:  InputError for fewer than two models or more than 16, or n below 1.
     Agrees:  for each model: measured.params.count and measured.flops.count, exactly.
+
+    >>> both = tfinspect.compare([tfinspect.preset("gpt2"), tfinspect.preset("distilgpt2")], check=False)
+    >>> both.differing, [model.params.total for model in both.models]
+    (('n_layers',), [124439808, 81912576])
     """
     if not 2 <= len(models) <= MOST_MODELS:
         raise InputError(f"{len(models)} models were given", f"a comparison takes from 2 to {MOST_MODELS}")

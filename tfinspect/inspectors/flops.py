@@ -57,6 +57,10 @@ def flops(
              for a model that reads none, or passes and rules of no token.
     Agrees:  measured.flops.count, decode_step and backward, exactly, for eager and fused attention, with and without
              gradients.
+
+    >>> work = tfinspect.flops(tfinspect.ModelSpec(), seq_len=1024, check=False)
+    >>> work.multiplications, work.growth.crossover
+    (145824153600, 4608)
     """
     subject = Subject.of(model)
     spec = subject.spec

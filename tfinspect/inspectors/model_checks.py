@@ -42,6 +42,11 @@ def model_checks(
     Shapes:  token ids [B, T], int64, to logits [B, T, V]: a tensor, ``.logits``, ``["logits"]``, or first of a tuple.
              Cache: ``forward(tokens, past_key_values=, use_cache=)``, or ``tfinspect_cache_step(tokens, past)``.
     Raises:  InputError where the module raises, returns no logits, or has no values; for an unknown check or dtype.
+
+    >>> from torch import nn
+    >>> over_positions = nn.Sequential(nn.Embedding(50, 50), nn.Softmax(dim=1))
+    >>> [check.id for check in tfinspect.model_checks(over_positions, "causality", "batch").failed]
+    ['causality']
     """
     import torch
 

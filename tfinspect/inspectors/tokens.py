@@ -25,6 +25,9 @@ def tokens(
 
     Raises:  InputError for a text that is neither str nor bytes.
     Agrees:  tiktoken's encoder with the merges, one by one, for each pre-token of valid UTF-8.
+
+    >>> tfinspect.tokens("Hello, world!").texts[0].ids
+    (15496, 11, 995, 0)
     """
     if origins and len(origins) != len(texts):
         raise InputError(f"{len(origins)} origins do not name {len(texts)} texts", "give one for each text")
@@ -44,6 +47,9 @@ def decode(ids: Sequence[int]) -> DecodedIds:
     """The bytes of the ids, exactly, with each token's place in them.
 
     Raises:  InputError naming an id that is no integer in 0..50256, and its position.
+
+    >>> tfinspect.decode([15496, 11, 995, 0]).text
+    'Hello, world!'
     """
     ids = tokenizer.plain_ids(ids)
     data = tokenizer.decode(ids)

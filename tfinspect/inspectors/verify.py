@@ -32,6 +32,9 @@ def checks(
 
     Raises:  InputError for an id that names no claim, an unknown dtype, and for no trials or too many.
     Agrees:  each check holds two paths against one another; its figures name them.
+
+    >>> [(check.id, check.outcome) for check in tfinspect.checks("A3.1", trials=1).checked]
+    [('A3.1.1', 'pass'), ('A3.1.2', 'pass')]
     """
     if dtype not in DTYPES:
         raise InputError(f"unknown dtype {dtype!r}", f"choose one of {', '.join(DTYPES)}")
@@ -55,5 +58,8 @@ def claims(*ids: str) -> Claims:
     """The claims that `checks` puts to the test, none of them run.
 
     Raises:  InputError for an id that names no claim.
+
+    >>> tfinspect.claims("A3.1.1").claims[0].formula
+    'LN(a·x + b·1) = LN(x)'
     """
     return Claims(chosen(ids))
