@@ -81,6 +81,12 @@ def _recurrent_layer(inputs: Shape, to_gates: Shape, back_to_gates: Shape, *_: A
     return 2 * math.prod(inputs[:-1]) * (math.prod(to_gates) + math.prod(back_to_gates))
 
 
+def _grouped_mm(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    """Rows in groups, each by the matrix of its group; where both are grouped already, one product for each group."""
+    groups = a[0] if len(a) == len(b) == 3 else 1
+    return 2 * groups * a[-2] * a[-1] * b[-1]
+
+
 def _known(**formulas: Callable[..., int]) -> dict[Any, Callable[..., int]]:
     """By operator, for those that this torch has."""
     return {getattr(aten, name): shapes_to_flops for name, shapes_to_flops in formulas.items() if hasattr(aten, name)}
@@ -93,6 +99,7 @@ FORMULAS: Final[Mapping[Any, Callable[..., int]]] = _known(
     _transformer_encoder_layer_fwd=_encoder_layer,
     _native_multi_head_attention=_multi_head_attention,
     mkldnn_rnn_layer=_recurrent_layer,
+    _grouped_mm=_grouped_mm,
     dot=_dot,
     vdot=_dot,
     mv=_mv,
@@ -113,6 +120,7 @@ ELEMENTWISE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("_native_batch_norm_legit", "cudnn_batch_norm", "_batch_norm_with_update"), "norm"),
     **dict.fromkeys(("_log_softmax", "logsumexp", "cumsum", "cumprod", "var", "std", "var_mean", "std_mean"), "other"),
     **dict.fromkeys(("max", "min", "aminmax", "prod", "norm", "linalg_vector_norm", "any", "all", "glu"), "other"),
+    **dict.fromkeys(("floor_divide", "floor_divide_"), "other"),
     **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices", "mkldnn_max_pool2d"), "other"),
     **dict.fromkeys(("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), "other"),
     **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool3d", "grid_sampler_2d", "max_pool2d"), "other"),
@@ -148,7 +156,7 @@ MOVEMENT: Final = frozenset((
     "_assert_async", "_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned", "_padded_dense_to_nested",
     "_nested_from_padded", "_unique2", "argsort", "as_strided", "as_strided_", "bernoulli_", "bucketize",
     "channel_shuffle", "col2im", "constant_pad_nd", "convert_element_type", "cummax", "equal", "exponential_", "eye",
-    "flip", "gather", "im2col", "index_copy", "index_copy_", "index_fill", "index_fill_", "index_put_",
+    "flip", "gather", "histc", "im2col", "index_copy", "index_copy_", "index_fill", "index_fill_", "index_put_",
     "is_same_size", "isin", "lift", "lift_fresh_copy", "linspace", "logspace", "masked_scatter", "masked_select",
     "max_unpool2d", "median", "multinomial", "new_empty_strided", "new_full", "new_ones", "nonzero", "normal",
     "normal_", "pixel_shuffle", "pixel_unshuffle", "rand_like", "randint_like", "randn_like", "random_", "randperm",
