@@ -1,4 +1,4 @@
-"""From ``package.module:name`` to an `nn.Module`: the one place where a user's own code is imported and built.
+"""From ``package.module:name`` to an `nn.Module`, or to its inputs: the one place where a user's own code is imported.
 
 The name may be a function without arguments that returns the model, a class that needs no arguments, or a model. It is
 found as Python finds it, with the current folder first.
@@ -20,7 +20,7 @@ from tfinspect.errors import InputError, described
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["UserModule", "load"]
+__all__ = ["UserModule", "called", "load"]
 
 EXAMPLE = "for example my_model:build, with def build(): return MyModel(...) in my_model.py"
 
@@ -35,8 +35,10 @@ class UserModule(NamedTuple):
     """Builds another one; None where the name is a model already."""
 
 
-def load(reference: str, seed: int = 0) -> UserModule:
+def load(reference: str, seed: int = 0, *, meta: bool = False) -> UserModule:
     """The model that a reference names, built under a seed; no random state is left changed.
+
+    On the meta device its parameters take no memory; a name that is a model already stays where it is.
 
     Raises:  InputError where there is no such module or name, where the name is no model and builds none, or where the
              user's code raises: its exception and its line.
@@ -50,7 +52,31 @@ def load(reference: str, seed: int = 0) -> UserModule:
             return UserModule(reference, found, None)
         _require_factory(reference, home, found)
         torch.manual_seed(seed % 2**63)
-        return UserModule(reference, _built(reference, found), lambda: _built(reference, found))
+        with torch.device("meta") if meta else contextlib.nullcontext():
+            module = _built(reference, found)
+        return UserModule(reference, module, lambda: _built(reference, found))
+
+
+def called(reference: str, seed: int = 0, *, flag: str = "--inputs") -> Any:
+    """What the function that a reference names returns, called under a seed; no random state is left changed.
+
+    Raises:  InputError where there is no such function, it needs arguments, or it raises.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed % 2**63)
+        home, found = _named(reference, flag)
+        if not callable(found):
+            raise InputError(
+                f"{reference!r} is {_a(found)}, not a function", "it returns what the module is called with"
+            )
+        _require_no_arguments(reference, home, found, "returns the inputs")
+        torch.manual_seed(seed % 2**63)
+        try:
+            return found()
+        except (Exception, SystemExit) as error:
+            raise InputError(f"{reference!r} raised {described(error)}") from None
 
 
 def _require_factory(reference: str, home: str, found: Any) -> None:
@@ -60,24 +86,28 @@ def _require_factory(reference: str, home: str, found: Any) -> None:
     """
     if not callable(found):
         raise InputError(f"{reference!r} is {_a(found)}, neither a model nor a function that builds one", EXAMPLE)
+    _require_no_arguments(reference, home, found, "returns the model")
+
+
+def _require_no_arguments(reference: str, home: str, found: Callable[..., Any], wanted: str) -> None:
     needed = _arguments(found)
     if needed:
         raise InputError(
             f"{reference!r} needs arguments: {', '.join(needed)}",
-            f"name a function of {home!r} that needs none and returns the model",
+            f"name a function of {home!r} that needs none and {wanted}",
         )
 
 
-def _named(reference: str) -> tuple[str, Any]:
+def _named(reference: str, flag: str = "--module") -> tuple[str, Any]:
     """The module's name, and the object that the reference names in it."""
     home, colon, path = reference.partition(":")
     if "/" in home or "\\" in home or home.endswith(".py"):
         raise InputError(
-            f"--module takes a module's name, not the path {home!r}",
+            f"{flag} takes a module's name, not the path {home!r}",
             f"go to its folder and write {Path(home.replace(chr(92), '/')).stem}:{path or 'build'}",
         )
     if not colon or not all(part.isidentifier() for part in (*home.split("."), *path.split("."))):
-        raise InputError(f"--module takes package.module:name, not {reference!r}", EXAMPLE)
+        raise InputError(f"{flag} takes package.module:name, not {reference!r}", EXAMPLE)
     found = _imported(home)
     for part in path.split("."):
         if not hasattr(found, part):
