@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import subprocess
 import sys
 from typing import Any, ClassVar
@@ -89,6 +90,14 @@ def test_rows_that_sum_others_are_left_out_and_headings_are_a_column() -> None:
     table = frame(Table("T", (Column("x", "x"), Column("n", "n", "count")), rows))
     assert table.to_dict("list") == {"heading": ["first"] * 2, "level": [1, 2], "x": ["a", "b"], "n": [1, 2]}
     assert type(table["heading"][0]) is str
+
+
+def test_words_in_the_place_of_numbers() -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = tuple(Row({"n": cell}) for cell in (0.5, "−∞", "n/a"))
+    half, masked, none = frame(Table("T", (Column("n", "n", "real"),), rows))["n"]
+    assert (half, masked) == (0.5, -math.inf)
+    assert pandas.isna(none)
 
 
 def test_shades_are_their_parts() -> None:

@@ -6,6 +6,7 @@ twice. Integers stay exact: int64, Int64 where a cell is empty, Python's own bey
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,9 @@ __all__ = ["frame"]
 #: Integers that 64 bits hold, and those that a float64 holds exactly.
 _INT64: Final = range(-(2**63), 2**63)
 _EXACT: Final = range(-(2**53), 2**53 + 1)
+
+#: Words in the place of a number that stand for one; any other, such as "n/a", says that there is none.
+_WORDS: Final = {"−∞": -math.inf}
 
 
 def frame(table: Table) -> DataFrame:
@@ -51,6 +55,8 @@ def frame(table: Table) -> DataFrame:
         columns["level"] = pandas.Series([row.indent for row in rows], dtype="int64")
     for column in table.columns:
         cells = [_plain(row.cells.get(column.key)) for row in rows]
+        if column.numeric:
+            cells = [_WORDS.get(cell) if isinstance(cell, str) else cell for cell in cells]
         columns[column.key] = pandas.Series(cells, dtype=_dtype(cells) if column.numeric else object)
     made = pandas.DataFrame(columns)
     made.attrs = {"title": str(table.title), "titles": {column.key: str(column.title) for column in table.columns}}
