@@ -7,6 +7,7 @@ import importlib
 import json
 import pkgutil
 import re
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -128,7 +129,13 @@ def test_cells_are_of_the_kind_of_their_column(report: Any) -> None:
 def test_a_notebook_shows_every_table(report: Any) -> None:
     text = report._repr_html_()
     assert text.count("<table") == len(report.tables())
-    assert text.count("<div>") >= len(report.agreements)
+    assert text.count(" &nbsp;") >= len(report.agreements)
+
+
+def test_the_text_beside_it_is_one_line(report: Any) -> None:
+    said: list[str] = []
+    report._repr_pretty_(types.SimpleNamespace(text=said.append), False)
+    assert said == [f"{type(report).__name__}: {report.conventions}"]
 
 
 def test_each_table_is_a_data_frame(report: Any) -> None:

@@ -135,7 +135,7 @@ def test_bars_and_shades_say_what_they_show() -> None:
 def test_verdicts_that_are_not_agreement_stand_out() -> None:
     agree, differ = Agreement("parameters", 7, 7, "a count"), Agreement("parameters", 7, 8, "a count")
     text = html(Shown((), (agree, differ)))
-    assert "<div>agree &nbsp;parameters: closed form 7 = measured 7 (a count)</div>" in text
+    assert ">agree &nbsp;parameters: closed form 7 = measured 7 (a count)</div>" in text
     assert "<div><b>differ</b> &nbsp;parameters: closed form 7 ≠ measured 8</div>" in text
 
 

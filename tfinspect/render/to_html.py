@@ -161,11 +161,11 @@ def _agreements(report: Report) -> Iterator[str]:
     """Each figure with a second path; where there are too many, those that fail come first."""
     agreements = report.agreements
     shown = agreements if len(agreements) <= AGREEMENTS else sorted(agreements, key=lambda one: not one.failed)
-    how = ""
+    how, style = "", _style("margin-top:.8em")
     for agreement in shown[:AGREEMENTS]:
         verdict = agreement.verdict if agreement.verdict == "agree" else f"<b>{agreement.verdict}</b>"
-        yield f"<div>{verdict} &nbsp;{_text(said(agreement, how))}</div>"
-        how = agreement.how
+        yield f"<div{style}>{verdict} &nbsp;{_text(said(agreement, how))}</div>"
+        how, style = agreement.how, ""
     if left := agreements[AGREEMENTS:]:
         yield f"<div>({len(left):,} of {len(agreements):,} agreements left out; agreements has them all)</div>"
 
