@@ -17,7 +17,7 @@ from torch import nn
 from tfinspect.errors import InputError
 from tfinspect.measured.inputs import named, resized
 from tfinspect.sources.input_spec import BYTES
-from tfinspect.sources.module_inputs import example, given, require_inputs
+from tfinspect.sources.module_inputs import example, given, initialise, require_inputs
 
 OWN = """
 import torch
@@ -214,3 +214,14 @@ def test_a_module_that_takes_nothing_needs_no_input() -> None:
     with pytest.raises(InputError, match="no input is given"):
         require_inputs(Two(nn.Linear(1, 1)), given().inputs)
     require_inputs(Two(nn.Linear(1, 1)), given(["x=None"]).inputs)
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_lazy_parameters_get_their_shapes_and_other_modules_are_not_run() -> None:
+    lazy = nn.Sequential(nn.LazyLinear(3), nn.Dropout(), nn.LazyLinear(2))
+    initialise(lazy, given(["f32[2,5]"]).inputs)
+    assert [tuple(tensor.shape) for tensor in lazy.parameters()] == [(3, 5), (3,), (2, 3), (2,)]
+    assert all(part.training for part in lazy.modules())
+    initialise(nn.Linear(1, 1), given(["f32[2,5]"]).inputs)  # a pass would fail
+    with pytest.raises(InputError, match="the forward pass raised RuntimeError"):
+        initialise(nn.Sequential(nn.LazyLinear(3), nn.Linear(4, 4)), given(["f32[2,5]"]).inputs)

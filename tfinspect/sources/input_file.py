@@ -105,9 +105,9 @@ def _npz(path: Path, where: str) -> Call:
             name = member.filename.removesuffix(".npy")
             if name in found or name == member.filename:
                 what = "stands twice" if name in found else "is no .npy"
-                raise InputError(f"{where}: {member.filename[:80]!r} {what}", "write the file with numpy.savez")
+                raise InputError(f"{where}: {member.filename[:80]!a} {what}", "write the file with numpy.savez")
             with archive.open(member) as stream:
-                found[name] = _array(stream, member.file_size, f"{where}: {name[:80]!r}")
+                found[name] = _array(stream, member.file_size, f"{where}: {name[:80]!a}")
     numbered = sorted((int(name[4:]), name) for name in found if re.fullmatch(r"arr_[0-9]{1,9}", name))
     args = tuple(found.pop(name) for _, name in numbered)
     return args, found
@@ -183,7 +183,7 @@ def _safetensors(path: Path, where: str) -> Call:
     with path.open("rb") as file:
         for stored in header.tensors:
             if stored.dtype not in _ITS_DTYPES:
-                raise InputError(f"{where}: {stored.name[:80]!r} holds {stored.dtype}", _NO_DTYPE)
+                raise InputError(f"{where}: {stored.name[:80]!a} holds {stored.dtype}", _NO_DTYPE)
             file.seek(8 + header.n_header_bytes + stored.begin)
             data, dtype = bytearray(file.read(stored.n_bytes)), getattr(torch, _ITS_DTYPES[stored.dtype])
             flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tfinspect.errors import InputError
+from tfinspect.errors import InputError, described
 from tfinspect.measured.memory import require_bytes
 from tfinspect.sources import input_file
 from tfinspect.sources.input_spec import InputSpec, ListSpec, Literal, MappingSpec, TensorSpec, Value, parse
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tfinspect.measured.inputs import Inputs
 
-__all__ = ["Given", "example", "given", "require_inputs"]
+__all__ = ["Given", "example", "given", "initialise", "require_inputs"]
 
 _NO_MEMORY: Final = "give smaller sizes, or --meta for shapes without memory"
 
@@ -78,6 +78,26 @@ def require_inputs(module: nn.Module, inputs: Inputs) -> None:
     if inputs.args or inputs.kwargs or not _parameters(module):
         return
     raise InputError("no input is given", example(module))
+
+
+def initialise(module: nn.Module, inputs: Inputs) -> None:
+    """Give lazy parameters their shapes, by one forward pass; a module without any is not run.
+
+    Raises:  InputError where the pass fails.
+    """
+    import torch
+    from torch.nn.parameter import is_lazy
+
+    if not any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
+        return
+    training = module.training
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            module.eval()(*inputs.args, **inputs.kwargs)
+    except Exception as error:
+        raise InputError(f"the forward pass raised {described(error)}", "give an input that it takes") from None
+    finally:
+        module.train(training)
 
 
 def example(module: nn.Module) -> str:
