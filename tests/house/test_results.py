@@ -7,7 +7,6 @@ import importlib
 import json
 import pkgutil
 import re
-import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -133,9 +132,8 @@ def test_a_notebook_shows_every_table(report: Any) -> None:
 
 
 def test_the_text_beside_it_is_one_line(report: Any) -> None:
-    said: list[str] = []
-    report._repr_pretty_(types.SimpleNamespace(text=said.append), False)
-    assert said == [f"{type(report).__name__}: {report.conventions}"]
+    bundle = report._repr_mimebundle_(include=None, exclude=None)
+    assert bundle == {"text/plain": f"{type(report).__name__}: {report.conventions}"}
 
 
 def test_each_table_is_a_data_frame(report: Any) -> None:

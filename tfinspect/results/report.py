@@ -60,9 +60,9 @@ class Answer:
         wanted = table if table is not None else getattr(self, "main_table", "") or 0
         return frame(_chosen(whole.tables(), wanted))
 
-    def _repr_pretty_(self: Report, printer: Any, cycle: bool) -> None:
+    def _repr_mimebundle_(self: Report, **_: Any) -> dict[str, str]:
         """One line where IPython shows text: the fields, which hold everything, would fill the file of a notebook."""
-        printer.text(f"{type(self).__name__}: {self.conventions}")
+        return {"text/plain": f"{type(self).__name__}: {self.conventions}"}
 
     def _repr_html_(self: Report) -> str:
         """The report as a notebook shows it; a huge one in part, saying what is left out."""
