@@ -77,6 +77,13 @@ def test_gradients_are_whole_where_their_table_folds_blocks() -> None:
     assert len(step.to_dataframe("Gradients by tensor")) == len(step.gradients)
 
 
+def test_tokens_are_whole_where_their_table_stops() -> None:
+    pytest.importorskip("pandas")
+    report = tfinspect.tokens("a b" * 1_000, merges=True)
+    assert len(report.to_dataframe()) == report.texts[0].n_tokens > 1_000
+    assert len(tfinspect.decode([64] * 1_000).to_dataframe()) == 1_000
+
+
 def test_rows_that_sum_others_are_left_out_and_headings_are_a_column() -> None:
     pytest.importorskip("pandas")
     rows = (

@@ -9,6 +9,7 @@ import bisect
 import dataclasses
 import itertools
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
@@ -289,6 +290,10 @@ class TokenReport(Answer):
             f"GPT-2 byte-level BPE, {self.vocab_size:,} entries; special tokens {special}; bytes are kept as they are"
         )
 
+    def unfolded(self) -> TokenReport:
+        """The same report with every token and every merge in its tables."""
+        return dataclasses.replace(self, rows_shown=sys.maxsize)
+
     def tables(self) -> tuple[Table, ...]:
         """For each text its tokens, its merges where they were asked for, and its totals."""
         return tuple(table for number, text in enumerate(self.texts) for table in self._of_text(text, number))
@@ -364,6 +369,10 @@ class DecodedIds(Answer):
     def conventions(self) -> str:
         """The encoding, and that nothing is changed."""
         return f"GPT-2 byte-level BPE, {self.vocab_size:,} entries; ids to bytes, nothing cleaned up or replaced"
+
+    def unfolded(self) -> DecodedIds:
+        """The same report with every token in its tables."""
+        return dataclasses.replace(self, rows_shown=sys.maxsize)
 
     def tables(self) -> tuple[Table, ...]:
         """The tokens, and what they decode to."""
