@@ -25,14 +25,15 @@ _HOMES: Final = {
     "claims": "tfinspect.inspectors.verify",
     "compare": "tfinspect.inspectors.compare",
     "decode": "tfinspect.inspectors.tokens",
-    "flops": "tfinspect.inspectors.flops",
+    "flops": "tfinspect.inspectors.any_model",
     "generate": "tfinspect.inspectors.generate",
     "model_checks": "tfinspect.inspectors.model_checks",
-    "params": "tfinspect.inspectors.params",
+    "params": "tfinspect.inspectors.any_model",
     "preset": "tfinspect.presets",
+    "reconcile": "tfinspect.inspectors.reconcile",
     "resolve": "tfinspect.sources.resolve",
     "tokens": "tfinspect.inspectors.tokens",
-    "trace": "tfinspect.inspectors.trace",
+    "trace": "tfinspect.inspectors.any_model",
     "train_step": "tfinspect.inspectors.train_step",
 }
 

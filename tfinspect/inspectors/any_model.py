@@ -1,0 +1,99 @@
+"""The Python entry: one function for each question, whatever the model is.
+
+A spec, a preset or a `Source` goes to the closed forms and to the built-in core; an `nn.Module` is inspected as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from tfinspect.inspectors.modules import is_module
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from tfinspect.presets import Preset
+    from tfinspect.results.flops import Flops
+    from tfinspect.results.module_flops import ModuleFlops
+    from tfinspect.results.module_params import ModuleParams
+    from tfinspect.results.module_trace import ModuleTrace
+    from tfinspect.results.params import Params
+    from tfinspect.results.subject import Described
+    from tfinspect.results.trace import Trace
+    from tfinspect.spec import ModelSpec
+
+__all__ = ["flops", "params", "trace"]
+
+
+@overload
+def params(model: ModelSpec | Preset | Described, **how: Any) -> Params: ...
+
+
+@overload
+def params(model: nn.Module, **how: Any) -> ModuleParams: ...
+
+
+def params(model: Any, **how: Any) -> Params | ModuleParams:
+    """The parameters of a model: a `Params` of a spec, a `ModuleParams` of an `nn.Module`.
+
+    The options are those of `inspectors.params.params` and of `inspectors.modules.params`: check, expect, per_tensor,
+    and for a module depth and name.
+
+    Raises:  InputError as they do.
+    """
+    if is_module(model):
+        from tfinspect.inspectors import modules
+
+        return modules.params(model, **how)
+    from tfinspect.inspectors.params import params as of_spec
+
+    return of_spec(model, **how)
+
+
+@overload
+def trace(model: ModelSpec | Preset | Described, *args: Any, **how: Any) -> Trace: ...
+
+
+@overload
+def trace(model: nn.Module, *args: Any, **how: Any) -> ModuleTrace: ...
+
+
+def trace(model: Any, *args: Any, **how: Any) -> Trace | ModuleTrace:
+    """One forward pass: of a spec over texts, a `Trace`; of an `nn.Module` over its arguments, a `ModuleTrace`.
+
+    The options are those of `inspectors.trace.trace` and of `inspectors.modules.trace`. A module's keywords go into
+    kwargs: ``trace(module, ids, kwargs={"attention_mask": mask}, ops=True)``.
+
+    Raises:  InputError as they do.
+    """
+    if is_module(model):
+        from tfinspect.inspectors import modules
+
+        return modules.trace(model, *args, **how)
+    from tfinspect.inspectors.trace import trace as of_spec
+
+    return of_spec(model, *args, **how)
+
+
+@overload
+def flops(model: ModelSpec | Preset | Described, **how: Any) -> Flops: ...
+
+
+@overload
+def flops(model: nn.Module, *args: Any, **how: Any) -> ModuleFlops: ...
+
+
+def flops(model: Any, *args: Any, **how: Any) -> Flops | ModuleFlops:
+    """The work of one forward pass: a `Flops` of a spec, a `ModuleFlops` of an `nn.Module` over its arguments.
+
+    The options are those of `inspectors.flops.flops` and of `inspectors.modules.flops`.
+
+    Raises:  InputError as they do.
+    """
+    if is_module(model):
+        from tfinspect.inspectors import modules
+
+        return modules.flops(model, *args, **how)
+    from tfinspect.inspectors.flops import flops as of_spec
+
+    return of_spec(model, *args, **how)
