@@ -189,3 +189,8 @@ def test_own_words_are_spelled_and_a_users_are_escaped() -> None:
         r"Tokens of \u2192", "a -> b  n^2", "-----------",
         r"after \u2192", "", "a part -> b", r"\u2192  ->", "", "a -> b",
     ]  # fmt: skip
+
+
+def test_columns_for_data_frames_are_neither_drawn_nor_said_to_be_left_out() -> None:
+    columns = (Column("x", "x"), Column("path", "path", data_only=True), Column("n", "n", "count"))
+    assert lines(Table("", columns, (Row({"x": "c", "path": "a.b.c", "n": 7}),)), 80) == ["x  n", "────", "c  7"]

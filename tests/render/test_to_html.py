@@ -122,6 +122,11 @@ def test_headings_span_the_table_and_rows_below_are_indented() -> None:
     assert read.cell_styles[2][0] == "text-align:left;padding-left:2em"
 
 
+def test_columns_for_data_frames_are_not_drawn() -> None:
+    columns = (Column("x", "x"), Column("path", "path", data_only=True))
+    assert of(Row({"x": "c", "path": "a.b.c"}), columns=columns).rows == [["x"], ["c"]]
+
+
 def test_bars_and_shades_say_what_they_show() -> None:
     columns = (Column("bar", "", "bar"), Column("shades", "", "shades"))
     cells = {"bar": (("<linear>", 3.0), ("quadratic", 1.0)), "shades": Shades((0.5, None, 0.0, float("nan")))}

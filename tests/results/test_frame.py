@@ -99,6 +99,12 @@ def test_rows_that_sum_others_are_left_out_and_headings_are_a_column() -> None:
     assert type(table["heading"][0]) is str
 
 
+def test_columns_that_no_page_draws_are_there() -> None:
+    pytest.importorskip("pandas")
+    columns = (Column("x", "x"), Column("path", "path", data_only=True))
+    assert frame(Table("T", columns, (Row({"x": "c", "path": "a.b.c"}),)))["path"][0] == "a.b.c"
+
+
 def test_words_in_the_place_of_numbers() -> None:
     pandas = pytest.importorskip("pandas")
     rows = tuple(Row({"n": cell}) for cell in (0.5, "−∞", "n/a"))

@@ -145,7 +145,7 @@ class _Layout:
 
     def __init__(self, page: Page, table: Table) -> None:
         self.page, self.table = page, table
-        self.drawn = [self._drawn(position, column) for position, column in enumerate(table.columns)]
+        self.drawn = [self._drawn(position, column) for position, column in enumerate(table.drawn)]
         self.hidden: list[Column] = []
         self._fit()
 

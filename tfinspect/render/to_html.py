@@ -66,7 +66,7 @@ def _report(report: Report) -> Iterator[str]:
 
 
 def _table(table: Table, most: int) -> Iterator[str]:
-    columns = table.columns[:COLUMNS]
+    columns = table.drawn[:COLUMNS]
     yield f'<table style="{_TABLE}">'
     if table.title:
         yield f'<caption style="{_CAPTION}">{_text(table.title)}</caption>'
@@ -141,7 +141,7 @@ def _shade(part: float | None) -> str:
 
 def _notes(table: Table) -> Iterator[str]:
     """The legends of bars, the table's own notes, and what of its width is left out."""
-    for column in table.columns[:COLUMNS]:
+    for column in table.drawn[:COLUMNS]:
         cells = [row.cells.get(column.key) for row in table.rows]
         bars = (cell for cell in cells if isinstance(cell, tuple))
         labels = dict.fromkeys((at % len(_PARTS), label) for bar in bars for at, (label, _) in enumerate(bar))
@@ -152,9 +152,9 @@ def _notes(table: Table) -> Iterator[str]:
         if longest > PLACES:
             yield f"({PLACES} of {longest:,} places drawn; to_dict() has them all)"
     yield from map(_text, table.notes)
-    if len(table.columns) > COLUMNS:
-        hidden = len(table.columns) - COLUMNS
-        yield f"({hidden:,} of {len(table.columns):,} columns left out; to_dataframe() and to_dict() have them all)"
+    if len(table.drawn) > COLUMNS:
+        hidden = len(table.drawn) - COLUMNS
+        yield f"({hidden:,} of {len(table.drawn):,} columns left out; to_dataframe() and to_dict() have them all)"
 
 
 def _agreements(report: Report) -> Iterator[str]:

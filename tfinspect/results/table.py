@@ -47,6 +47,8 @@ class Column:
     kind: Kind = "text"
     keep: int = 0
     """Columns of the lowest keep leave first where the page is too narrow; 9 never leaves."""
+    data_only: bool = False
+    """Whether it is for data frames alone, such as a path whose last part the page shows: never drawn, never first."""
 
     @property
     def numeric(self) -> bool:
@@ -72,3 +74,8 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def drawn(self) -> tuple[Column, ...]:
+        """The columns that a page shows."""
+        return tuple(column for column in self.columns if not column.data_only)
