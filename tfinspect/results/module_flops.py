@@ -124,6 +124,7 @@ class ModuleFlops(Answer):
     def _module_table(self) -> Table:
         columns = (
             Column("name", "module", keep=9),
+            Column("path", "path", data_only=True),
             Column("class", "class", keep=6),
             Column("calls", "calls", "count", keep=4),
             Column("multiplications", "MACs", "count", keep=9),
@@ -151,7 +152,7 @@ class ModuleFlops(Answer):
         def rows(work: ModuleWork, depth: int) -> Iterator[Row]:
             above = _parent(work.path, paths) if work.path else ""
             name = work.path[len(above) + 1 if above else 0 :] or self.model.kind
-            yield self._row(name, work.kind, work.n_calls, work.flops, "row", depth)
+            yield self._row(name, work.kind, work.n_calls, work.flops, "row", depth, work.path)
             if self.shown_depth is not None and depth >= self.shown_depth:
                 return
             inside = children.get(work.path, [])
@@ -169,10 +170,12 @@ class ModuleFlops(Answer):
             if not work.path:
                 yield from rows(work, 0)
 
-    def _row(self, name: str, kind: str, n_calls: int, flops: int, role: Role, depth: int) -> Row:
+    def _row(
+        self, name: str, kind: str, n_calls: int, flops: int, role: Role, depth: int, path: str | None = None
+    ) -> Row:
         share = flops / self.total_flops if self.total_flops else None
-        cells: dict[str, Cell] = {"name": name, "class": kind, "calls": n_calls, "multiplications": flops // 2}
-        return Row({**cells, "share": share}, role, depth)
+        cells: dict[str, Cell] = {"name": name, "path": path, "class": kind, "calls": n_calls}
+        return Row({**cells, "multiplications": flops // 2, "share": share}, role, depth)
 
     def _notes(self) -> Iterator[str]:
         yield "Each row holds the rows inside it; modules without matrix products are left out."

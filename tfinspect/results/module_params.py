@@ -165,6 +165,7 @@ class ModuleParams(Answer):
     def _tree(self) -> Table:
         columns = (
             Column("name", "module", keep=9),
+            Column("path", "path", data_only=True),
             Column("class", "class", keep=7),
             Column("own", "its own", "count", keep=5),
             Column("within", "all within", "count", keep=9),
@@ -248,6 +249,7 @@ class _TreeRows:
             name += " (shared)"
         cells: dict[str, Cell] = {
             "name": name,
+            "path": path,
             "class": node.kind,
             "own": node.own or None,
             "within": node.within,

@@ -245,11 +245,13 @@ class ModuleTrace(Answer):
         weighed = any(call.peak_bytes is not None for call in self.calls)
         columns = (
             Column("name", "module", keep=9),
+            Column("path", "path", data_only=True),
+            Column("nth", "which call of the module", "count", data_only=True),
             Column("class", "class", keep=5),
             Column("shape", "shape, in → out", "shape", keep=9),
             Column("params", "parameters", "count", keep=9 if not (timed or weighed) else 4),
             Column("multiplications", "MACs", "count", keep=9 if not (timed or weighed) else 6),
-            *([Column("seconds", "ms", "real", keep=9)] if timed else []),
+            *([Column("ms", "ms", "real", keep=9)] if timed else []),
             *([Column("peak", "peak", "binary", keep=9)] if weighed else []),
         )
         rows = tuple(_Tree(self).rows())
@@ -258,7 +260,7 @@ class ModuleTrace(Answer):
             "name": "total" if self.failure is None else "total so far",
             "params": self.total_params,
             "multiplications": self.total_multiplications,
-            "seconds": None if whole is None or whole.seconds is None else 1e3 * whole.seconds,
+            "ms": None if whole is None or whole.seconds is None else 1e3 * whole.seconds,
             "peak": None if whole is None else whole.peak_bytes,
         }
         return Table("Modules", columns, (*rows, Row(total, "total")), tuple(self._tree_notes(timed, weighed)))
@@ -410,7 +412,7 @@ class _Tree:
             "name": f"{which}: {again:,} more alike" if length == 1 else f"{which}: {again:,} more times",
             "params": sum(self._params_within(place) for place in places) or None,
             "multiplications": sum(call.multiplications for call in calls) or None,
-            "seconds": 1e3 * sum(seconds) if seconds else None,
+            "ms": 1e3 * sum(seconds) if seconds else None,
         }
         return Row(cells, "fold", first.depth)
 
@@ -432,11 +434,13 @@ class _Tree:
             params = "shared"
         return {
             "name": name,
+            "path": call.path,
+            "nth": call.nth,
             "class": call.kind,
             "shape": _through(call),
             "params": params,
             "multiplications": call.multiplications or None,
-            "seconds": None if call.seconds is None else 1e3 * call.seconds,
+            "ms": None if call.seconds is None else 1e3 * call.seconds,
             "peak": call.peak_bytes,
         }
 
