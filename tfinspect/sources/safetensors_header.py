@@ -82,6 +82,11 @@ class StoredTensor:
         return math.prod(self.shape)
 
     @property
+    def bits(self) -> int | None:
+        """Bits of one element; None for a dtype that is not known."""
+        return BITS.get(self.dtype)
+
+    @property
     def n_bytes(self) -> int:
         """Bytes in the file."""
         return self.end - self.begin
@@ -197,10 +202,11 @@ class _Entries:
 
     def _sign(self, *signs: str) -> str:
         """The next character but spaces, which has to be one of these; "" is the end. A quotation mark is not taken."""
-        while True:
-            self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] - it matches nothing too
-            if self._at < len(self._text) or not self._more():
+        while (found := _NO_SPACE.search(self._text, self._at)) is None:
+            self._at = len(self._text)
+            if not self._more():
                 break
+        self._at = found.start() if found else len(self._text)
         sign = self._text[self._at : self._at + 1]
         if sign not in signs:
             raise self._no_json(f"{sign!r} where {' or '.join(filter(None, signs)) or 'the end'} belongs")
@@ -211,7 +217,7 @@ class _Entries:
         """The name and the value that stand here; more is read as long as they do not end in what has been read."""
         while True:
             try:
-                name, at = json.decoder.scanstring(self._text, self._at + 1, True)
+                name, at = _VALUES.raw_decode(self._text, self._at)
                 colon = _COLON.match(self._text, at)
                 if colon is None:
                     raise json.JSONDecodeError("no colon after a name", self._text, at)
@@ -251,7 +257,7 @@ class _Entries:
         return InputError(f"{self._where} has a header that is no JSON: {what[:200]}", _again())
 
 
-_SPACES: Final = re.compile(r"[ \t\n\r]*")
+_NO_SPACE: Final = re.compile(r"[^ \t\n\r]")
 _COLON: Final = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 
 
