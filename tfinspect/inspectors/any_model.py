@@ -40,6 +40,10 @@ def params(model: Any, **how: Any) -> Params | ModuleParams:
     and for a module depth and name.
 
     Raises:  InputError as they do.
+
+    >>> from torch import nn
+    >>> tfinspect.params(tfinspect.ModelSpec()).total, tfinspect.params(nn.Linear(768, 3072)).total
+    (124439808, 2362368)
     """
     if is_module(model):
         from tfinspect.inspectors import modules
@@ -65,6 +69,11 @@ def trace(model: Any, *args: Any, **how: Any) -> Trace | ModuleTrace:
     kwargs: ``trace(module, ids, kwargs={"attention_mask": mask}, ops=True)``.
 
     Raises:  InputError as they do.
+
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 8))
+    >>> [(call.path, call.outputs[0].shape) for call in tfinspect.trace(model, torch.zeros(2, 5, 8)).calls]
+    [('', '[B, T, 8]'), ('0', '[B, T, 32]'), ('1', '[B, T, 32]'), ('2', '[B, T, 8]')]
     """
     if is_module(model):
         from tfinspect.inspectors import modules
@@ -89,6 +98,11 @@ def flops(model: Any, *args: Any, **how: Any) -> Flops | ModuleFlops:
     The options are those of `inspectors.flops.flops` and of `inspectors.modules.flops`.
 
     Raises:  InputError as they do.
+
+    >>> import torch
+    >>> work = tfinspect.flops(torch.nn.Linear(768, 3072), torch.zeros(1, 1024, 768))
+    >>> work.total_multiplications == 1024 * 768 * 3072, dict(work.by_operator)
+    (True, {'aten.addmm': 4831838208})
     """
     if is_module(model):
         from tfinspect.inspectors import modules
