@@ -29,14 +29,21 @@ def shapes_of(family: str, spec: ModelSpec) -> Shapes:
 
 
 def write(path: Path, shapes: Mapping[str, tuple[int, ...]], dtype: str = "F32", **more: Any) -> Path:
-    """A safetensors file with these tensors, each filled with a byte of its own; `dtypes` and `fill` by name."""
-    dtypes, fill = more.get("dtypes", {}), more.get("fill", {})
-    header, content = {}, b""
+    """A safetensors file with these tensors, each filled with a byte of its own; `dtypes` and `fill` by name.
+
+    sparse: all bytes are 0 and take no room on the disk.
+    """
+    dtypes, fill, sparse = more.get("dtypes", {}), more.get("fill", {}), more.get("sparse", False)
+    header, parts, at = {}, [], 0
     for index, (name, shape) in enumerate(shapes.items()):
         kind = dtypes.get(name, dtype)
         n_bytes = math.prod(shape) * EACH[kind]
-        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [len(content), len(content) + n_bytes]}
-        content += bytes([fill.get(name, index % 256)]) * n_bytes
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [at, at + n_bytes]}
+        parts += [] if sparse else [bytes([fill.get(name, index % 256)]) * n_bytes]
+        at += n_bytes
     raw = json.dumps(header).encode()
-    path.write_bytes(len(raw).to_bytes(8, "little") + raw + content)
+    with path.open("wb") as file:
+        file.write(len(raw).to_bytes(8, "little") + raw)
+        file.writelines(parts)
+        file.truncate(8 + len(raw) + at)
     return path

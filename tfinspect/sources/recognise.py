@@ -20,10 +20,11 @@ from tfinspect.naming import FAMILIES, as_form, find, forms, is_no_weight, unwra
 from tfinspect.sources import hf_config
 from tfinspect.spec import ModelSpec
 
-__all__ = ["ALIKE", "Recognised", "Shaped", "bare_names", "family", "recognised"]
+__all__ = ["ALIKE", "Recognised", "Shaped", "alike", "bare_names", "family", "recognised"]
 
-#: Families whose tensors have the same names and shapes as another's, so that a file alone cannot tell.
+#: Families whose tensors have the same names as another's; only those of GPT-2's kin differ by their shapes.
 ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
+    "gpt2": ("gpt_bigcode", "nanogpt"),
     "llama": ("mistral", "gemma"),
     "gemma2": ("gemma3_text",),
     "roberta": ("camembert", "xlm-roberta"),
@@ -70,6 +71,11 @@ def family(names: Iterable[str]) -> str | None:
     Families that no name tells apart are given as the first of them: see `ALIKE`.
     """
     return _told_by_names(names)[0]
+
+
+def alike(told: str, other: str) -> bool:
+    """Whether a family that names tell may as well be another."""
+    return other == told or other in ALIKE.get(told, ())
 
 
 def bare_names(names: Iterable[str]) -> dict[str, str]:
