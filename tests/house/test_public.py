@@ -21,6 +21,7 @@ FUNCTIONS = (
     "model_checks",
     "params",
     "preset",
+    "reconcile",
     "resolve",
     "tokens",
     "trace",

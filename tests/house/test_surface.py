@@ -25,19 +25,21 @@ MODEL = {
     "--no-mlp-bias", "--norm-bias", "--no-norm-bias",
 }  # fmt: skip
 CHECK = {"--check", "--no-check"}
+MODULE = {"--module", "--input", "--input-file", "--inputs", "--depth"}
 
 SURFACE = {
     "tokenize": {"--file", "--merges", "--allow-special", "--decode", "--ids", "--limit", "--json"},
     "trace": {
-        "--file", "--ids", "--pad", "--allow-special", "--blocks", "--stats", "--ops", "--last", "--meta", "--seed",
-        "--source", "--source-ids", "--json", *CHECK, *MODEL,
+        "--file", "--ids", "--pad", "--allow-special", "--blocks", "--stats", "--ops", "--last", "--meta", "--seed", "--weights", "--dtype",
+        "--source", "--source-ids", "--unfold", "--train", "--time", "--memory", "--json", *CHECK, *MODULE, *MODEL,
     },
-    "params": {"--expect", "--per-tensor", "--json", *CHECK, *MODEL},
+    "params": {"--expect", "--per-tensor", "--meta", "--seed", "--json", *CHECK, *MODULE, *MODEL},
     "flops": {
         "--n", "--seq-len", "--batch", "--source-len", "--causal", "--head", "--sweep", "--passes", "--rules",
-        "--every-mode", "--json", *CHECK, *MODEL,
+        "--every-mode", "--meta", "--train", "--seed", "--json", *CHECK, *MODULE, *MODEL,
     },
     "compare": {"--n", "--seq-len", "--json", *CHECK},
+    "reconcile": {"--n", "--seq-len", "--batch", "--tokens", "--json", *MODEL},
     "presets": {"--search", "--json"},
     "verify": {
         "--module", "--n", "--seq-len", "--batch", "--vocab", "--explain", "--seed", "--dtype", "--trials", "--list",
@@ -45,14 +47,14 @@ SURFACE = {
     },
     "generate": {
         "--file", "--ids", "--max-new", "--temperature", "--top-k", "--top-p", "--seed", "--cache", "--no-cache",
-        "--show", "--every-step", "--allow-special", "--json", *CHECK, *MODEL,
+        "--show", "--every-step", "--allow-special", "--weights", "--dtype", "--json", *CHECK, *MODEL,
     },
     "attention": {
-        "--file", "--ids", "--layer", "--head", "--allow-special", "--seed", "--dtype", "--json", *MODEL,
+        "--file", "--ids", "--layer", "--head", "--allow-special", "--seed", "--weights", "--dtype", "--json", *MODEL,
     },
     "train-step": {
         "--file", "--ids", "--pad", "--allow-special", "--optimizer", "--lr", "--momentum", "--blocks", "--seed",
-        "--json", *MODEL,
+        "--weights", "--dtype", "--json", *MODEL,
     },
 }  # fmt: skip
 

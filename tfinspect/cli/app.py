@@ -22,11 +22,13 @@ import typer
 from typer.main import get_command
 
 from tfinspect.cli.cmd_attention import attention
+from tfinspect.cli.cmd_check import check
 from tfinspect.cli.cmd_compare import compare
 from tfinspect.cli.cmd_flops import flops
 from tfinspect.cli.cmd_generate import generate
 from tfinspect.cli.cmd_params import params
 from tfinspect.cli.cmd_presets import presets
+from tfinspect.cli.cmd_reconcile import reconcile
 from tfinspect.cli.cmd_tokenize import tokenize
 from tfinspect.cli.cmd_trace import trace
 from tfinspect.cli.cmd_train_step import train_step
@@ -51,7 +53,20 @@ UsageError: Final[Any] = typer.BadParameter.__base__
 
 COMMANDS: Final = {
     command.__name__.replace("_", "-"): command
-    for command in (tokenize, trace, params, flops, compare, presets, verify, generate, attention, train_step)
+    for command in (
+        tokenize,
+        trace,
+        params,
+        flops,
+        compare,
+        check,
+        reconcile,
+        presets,
+        verify,
+        generate,
+        attention,
+        train_step,
+    )
 }
 
 
