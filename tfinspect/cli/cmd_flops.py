@@ -7,6 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tfinspect.cli.command import whole
+from tfinspect.cli.module_options import (
+    Depth,
+    InputFile,
+    InputFunction,
+    InputTexts,
+    Meta,
+    ModuleName,
+    ModuleSeed,
+    Train,
+    aside,
+    called_with,
+    module_flags,
+    show,
+    shown,
+)
 from tfinspect.cli.options import Check, Json, Model, model_flags
 from tfinspect.errors import InputError
 
@@ -44,6 +59,34 @@ EveryMode = Annotated[
 ]
 
 
+def _of_module(
+    module: ModuleName = None,
+    given: InputTexts = None,
+    input_file: InputFile = None,
+    inputs: InputFunction = None,
+    depth: Depth = None,
+    meta: Meta = False,
+    train: Train = False,
+    seed: ModuleSeed = 0,
+    check: Check = True,
+    json_output: Json = False,
+) -> None:
+    """The work of one forward pass of a user's module."""
+    from tfinspect.inspectors import modules as inspector
+    from tfinspect.render.progress import working
+    from tfinspect.results.agreement import require
+
+    with working("running the module"), aside():
+        own, call = called_with(module, given, input_file, inputs, seed=seed, meta=meta)
+        report = inspector.flops(
+            own.module, *call.args, kwargs=call.kwargs, name=own.name, meta=meta, train=train, check=check,
+            **shown(depth),
+        )  # fmt: skip
+    show(report, json_output)
+    require(report.agreements)
+
+
+@module_flags(_of_module)
 @model_flags
 def flops(
     source: Source,
@@ -69,6 +112,7 @@ def flops(
       tfinspect flops mistral-7b --n 4096 --no-check
       tfinspect flops --preset gpt2-xl --causal half --sweep 128:65536 --no-check
       tfinspect flops --n 1024 --passes --rules
+      tfinspect flops --module my_model:build --input "int64[2,16]<50257"
     """
     from tfinspect.inspectors import flops as inspector
     from tfinspect.render.output import Output

@@ -6,6 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from tfinspect.cli.module_options import (
+    Depth,
+    InputFile,
+    InputFunction,
+    InputTexts,
+    Meta,
+    ModuleName,
+    ModuleSeed,
+    aside,
+    called_with,
+    module_flags,
+    show,
+    shown,
+)
 from tfinspect.cli.options import Check, Json, Model, model_flags
 
 if TYPE_CHECKING:
@@ -20,6 +34,34 @@ Expect = Annotated[
 ]
 
 
+def _of_module(
+    module: ModuleName = None,
+    given: InputTexts = None,
+    input_file: InputFile = None,
+    inputs: InputFunction = None,
+    depth: Depth = None,
+    meta: Meta = False,
+    seed: ModuleSeed = 0,
+    expect: Expect = None,
+    per_tensor: PerTensor = False,
+    json_output: Json = False,
+) -> None:
+    """The parameters of a user's module; inputs are needed for lazy ones alone, whose shapes a pass decides."""
+    from tfinspect.inspectors import modules as inspector
+    from tfinspect.render.progress import working
+    from tfinspect.results.module_params import require
+    from tfinspect.sources.module_inputs import initialise
+
+    with working("building the module"), aside():
+        own, call = called_with(module, given, input_file, inputs, seed=seed, meta=meta, needed=False)
+        if call.args or call.kwargs:
+            initialise(own.module, call)
+        report = inspector.params(own.module, name=own.name, expect=expect, per_tensor=per_tensor, **shown(depth))
+    show(report, json_output)
+    require(report)
+
+
+@module_flags(_of_module)
 @model_flags
 def params(
     source: Source,
@@ -37,6 +79,7 @@ def params(
       tfinspect params --d 768 --layers 12
       tfinspect params mixtral-8x7b
       tfinspect params path/to/config.json --no-check
+      tfinspect params --module my_model:build
     """
     from tfinspect.inspectors import params as inspector
     from tfinspect.render.output import Output

@@ -7,15 +7,72 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfinspect.cli.module_options import (
+    Depth,
+    InputFile,
+    InputFunction,
+    InputTexts,
+    Memory,
+    ModuleName,
+    Time,
+    Train,
+    Unfold,
+    aside,
+    called_with,
+    module_flags,
+    show,
+    shown,
+)
 from tfinspect.cli.options import Check, Json, Seed, model_flags
 from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, ids_given, rows_given
+from tfinspect.errors import InputError
 
 if TYPE_CHECKING:
     from tfinspect.sources.resolve import Source
 
 __all__ = ["trace"]
 
+Stats = Annotated[bool, typer.Option("--stats", help="Mean, std, range and non-finite count of each tensor.")]
+Ops = Annotated[bool, typer.Option("--ops", help="Go down to each operation that torch dispatches.")]
+NoValues = Annotated[bool, typer.Option("--meta", help="Shapes only: no values, no memory, any size.")]
 
+
+def _of_module(
+    module: ModuleName = None,
+    given: InputTexts = None,
+    input_file: InputFile = None,
+    inputs: InputFunction = None,
+    depth: Depth = None,
+    unfold: Unfold = False,
+    train: Train = False,
+    time: Time = False,
+    memory: Memory = False,
+    ops: Ops = False,
+    stats: Stats = False,
+    meta: NoValues = False,
+    seed: Seed = 0,
+    check: Check = True,
+    as_json: Json = False,
+) -> None:
+    """Every call of every module in a forward pass of a user's module."""
+    from tfinspect.inspectors import modules as inspector
+    from tfinspect.render.progress import working
+    from tfinspect.results.agreement import require
+    from tfinspect.sources.module_inputs import example
+
+    with working("running the module"), aside():
+        own, call = called_with(module, given, input_file, inputs, seed=seed, meta=meta)
+        report = inspector.trace(
+            own.module, *call.args, kwargs=call.kwargs, name=own.name, axes=call.axes, ops=ops, stats=stats, meta=meta,
+            train=train, time=time, memory=memory, unfold=unfold, check=check, **shown(depth),
+        )  # fmt: skip
+    show(report, as_json)
+    if report.failure is not None:
+        raise InputError(report.failure, example(own.module))
+    require(report.agreements)
+
+
+@module_flags(_of_module)
 @model_flags
 def trace(
     source: Source,
@@ -44,14 +101,12 @@ def trace(
             show_default=False,
         ),
     ] = "",
-    stats: Annotated[
-        bool, typer.Option("--stats", help="Mean, std, range and non-finite count of each tensor.")
-    ] = False,
-    ops: Annotated[bool, typer.Option("--ops", help="Go down to each operation that torch dispatches.")] = False,
+    stats: Stats = False,
+    ops: Ops = False,
     last: Annotated[
         bool, typer.Option("--last", help="End with the generation step: last logits, chosen ids, candidates.")
     ] = False,
-    meta: Annotated[bool, typer.Option("--meta", help="Shapes only: no values, no memory, any size.")] = False,
+    meta: NoValues = False,
     seed: Seed = 0,
     check: Check = True,
     as_json: Json = False,
@@ -63,6 +118,7 @@ def trace(
       tfinspect trace "Hello, world!" --blocks none --last
       tfinspect trace --ids 3,1,4,1,5,9 --preset tiny-568 --stats
       tfinspect trace --preset mixtral-8x7b --meta "Hello, world!"
+      tfinspect trace --module my_model:build --input "int64[2,16]<50257"
     """
     from tfinspect.inspectors import trace as inspector
     from tfinspect.render.output import Output
