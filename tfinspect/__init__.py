@@ -27,6 +27,7 @@ _HOMES: Final = {
     "decode": "tfinspect.inspectors.tokens",
     "flops": "tfinspect.inspectors.any_model",
     "generate": "tfinspect.inspectors.generate",
+    "headers": "tfinspect.sources.checkpoint",
     "model_checks": "tfinspect.inspectors.model_checks",
     "params": "tfinspect.inspectors.any_model",
     "preset": "tfinspect.presets",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,25 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.headers import Shape, header, shards
 from tests.sources.test_safetensors_header import tensor, write
 from tfinspect.errors import CheckFailed, InputError
 from tfinspect.inspectors.stored import require, stored
 from tfinspect.results.stored import StoredParams
 from tfinspect.sources.checkpoint import read
-from tfinspect.sources.safetensors_header import BITS
-
-#: A shape alone is float32.
-Shape = Sequence[int] | tuple[str, Sequence[int]]
-
-
-def header(shapes: Mapping[str, Shape]) -> dict[str, Any]:
-    """A header of these tensors, one after the other."""
-    found, at = {}, 0
-    for name, shape in shapes.items():
-        dtype, sizes = shape if isinstance(shape, tuple) else ("F32", shape)
-        end = at + math.prod(sizes) * BITS[dtype] // 8
-        found[name], at = tensor(dtype, list(sizes), at, end), end
-    return found
 
 
 def ledger(path: Path, shapes: Mapping[str, Shape], **how: Any) -> StoredParams:
@@ -186,15 +172,6 @@ def test_c05_c06_c16_scalars_empty_tensors_and_strange_formats(tmp_path: Path) -
     assert {row.name: row.elements for row in found.rows} == {"w": 6, "s": 1, "e": 0, "f": 4, "g": 4}
     assert {kind.dtype: kind.elements for kind in found.formats} == {"BF16": 6, "F32": 1, "F8_E4M3": 4, "F8_E5M2": 4}
     assert [a.verdict for a in found.agreements] == ["agree"] * 5
-
-
-def shards(folder: Path, files: Mapping[str, Mapping[str, Shape]], index: dict[str, Any] | None = None) -> Path:
-    names = {name: file for file, shapes in files.items() for name in shapes}
-    for file, shapes in files.items():
-        write(folder / file, header(shapes))
-    content = {"metadata": {"total_size": 0}, "weight_map": names} if index is None else index
-    (folder / "model.safetensors.index.json").write_text(json.dumps(content))
-    return folder
 
 
 def test_c07_what_is_missing_is_listed_and_the_rest_counted(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ FUNCTIONS = (
     "decode",
     "flops",
     "generate",
+    "headers",
     "model_checks",
     "params",
     "preset",

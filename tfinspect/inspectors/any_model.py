@@ -1,6 +1,7 @@
 """The Python entry: one function for each question, whatever the model is.
 
-A spec, a preset or a `Source` goes to the closed forms and to the built-in core; an `nn.Module` is inspected as it is.
+A spec, a preset or a `Source` goes to the closed forms and to the built-in core; an `nn.Module` is inspected as it is;
+of a checkpoint its headers are.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from tfinspect.inspectors.modules import is_module
+from tfinspect.inspectors.stored import is_checkpoint, stored
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
     from tfinspect.results.module_params import ModuleParams
     from tfinspect.results.module_trace import ModuleTrace
     from tfinspect.results.params import Params
+    from tfinspect.results.stored import StoredParams
     from tfinspect.results.subject import Described
     from tfinspect.results.trace import Trace
+    from tfinspect.sources.checkpoint import Checkpoint
     from tfinspect.spec import ModelSpec
 
 __all__ = ["flops", "params", "trace"]
@@ -33,11 +37,15 @@ def params(model: ModelSpec | Preset | Described, **how: Any) -> Params: ...
 def params(model: nn.Module, **how: Any) -> ModuleParams: ...
 
 
-def params(model: Any, **how: Any) -> Params | ModuleParams:
-    """The parameters of a model: a `Params` of a spec, a `ModuleParams` of an `nn.Module`.
+@overload
+def params(model: Checkpoint, **how: Any) -> StoredParams: ...
 
-    The options are those of `inspectors.params.params` and of `inspectors.modules.params`: check, expect, per_tensor,
-    and for a module depth and name.
+
+def params(model: Any, **how: Any) -> Params | ModuleParams | StoredParams:
+    """The parameters of a model: a `Params` of a spec, a `ModuleParams` of an `nn.Module`, `StoredParams` of headers.
+
+    The options are those of `inspectors.params.params`, `inspectors.modules.params` and `inspectors.stored.stored`:
+    check, expect, per_tensor, for a module depth and name, and for a checkpoint depth and tied_head.
 
     Raises:  InputError as they do.
 
@@ -49,6 +57,8 @@ def params(model: Any, **how: Any) -> Params | ModuleParams:
         from tfinspect.inspectors import modules
 
         return modules.params(model, **how)
+    if is_checkpoint(model):
+        return stored(model, **how)
     from tfinspect.inspectors.params import params as of_spec
 
     return of_spec(model, **how)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tfinspect.sources.checkpoint import Checkpoint
     from tfinspect.sources.safetensors_header import StoredTensor
 
-__all__ = ["require", "stored"]
+__all__ = ["is_checkpoint", "require", "stored"]
 
 #: Most tensors that are listed one by one.
 MOST_LISTED: Final = 100_000
@@ -45,6 +45,11 @@ _SCALES: Final = re.compile(
     r"(?P<of>.+?)[._](absmax|quant_map|nested_absmax|nested_quant_map|quant_state\.[\w.]+|SCB|qzeros|scales|g_idx|"
     r"scale|scale_inv|scale_2|shape|zero_point|global_scale|input_scale|weight_scale|input_global_scale)$"
 )
+
+
+def is_checkpoint(value: object) -> bool:
+    """Whether a value is what the headers of a checkpoint say."""
+    return hasattr(type(value), "n_header_bytes") and hasattr(type(value), "compare")
 
 
 def stored(

@@ -7,7 +7,7 @@ two weights, where masks are stored beside the weights, and where one table is s
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal
 
 from tfinspect.dims import brackets
@@ -141,6 +141,7 @@ class StoredParams(Answer):
     """What a checkpoint holds: parameters, elements and bytes, and what is missing."""
 
     schema: ClassVar[str] = "tfinspect.stored/1"
+    main_table: ClassVar[str] = "Tensors, those that repeat together"
 
     path: str
     format: str
@@ -168,6 +169,8 @@ class StoredParams(Answer):
     """Whether linear weights are [in, out], as in GPT-2's files."""
     per_tensor: bool = False
     """Whether each tensor is listed."""
+    whole: bool = False
+    """Whether tables have every row, however many there are."""
     expected: int | None = None
     """The number of parameters that the user expects."""
     agreements: tuple[Agreement, ...] = ()
@@ -223,6 +226,10 @@ class StoredParams(Answer):
             "for, buffers and scales 0."
         )
 
+    def unfolded(self) -> StoredParams:
+        """The same with every row in its tables."""
+        return dataclasses.replace(self, whole=True)
+
     def elements_of(self, role: Role) -> int:
         """Elements of the tensors of one role."""
         return sum(row.elements for row in self.rows if row.role == role)
@@ -274,7 +281,7 @@ class StoredParams(Answer):
         rows = [Row({"what": what, "name": _short(name)}) for what, name in names]
         columns = (Column("what", "what", keep=9), Column("name", "name", keep=9))
         notes = ("Incomplete: the counts below are those of what is there.", *map(_sentence, self.faults))
-        return Table("Missing", columns, _cut(rows, "name"), notes)
+        return Table("Missing", columns, self._cut(rows, "name"), notes)
 
     def _bridge(self) -> Table:
         packed = sum(row.params - row.elements for row in self.rows if row.packing and row.role == "parameter")
@@ -324,7 +331,7 @@ class StoredParams(Answer):
         notes = []
         if self.index_total_size is not None and self.index_total_size != self.n_bytes:
             notes.append(f"The index says {self.index_total_size:,} bytes, and is not believed.")
-        return Table("By number format", columns, (*_cut(rows, "format"), total), tuple(notes))
+        return Table("By number format", columns, (*self._cut(rows, "format"), total), tuple(notes))
 
     def _copies(self) -> Table:
         rows = [Row({"name": _short(c.name), "of": _short(c.of), "how": c.words}) for c in self.copies]
@@ -333,7 +340,7 @@ class StoredParams(Answer):
             Column("of", "the same as", keep=9),
             Column("how", "how that is known", keep=9),
         )
-        return Table("Held twice, or alike", columns, _cut(rows, "name"))
+        return Table("Held twice, or alike", columns, self._cut(rows, "name"))
 
     def _modules(self) -> Table:
         rows = []
@@ -358,7 +365,7 @@ class StoredParams(Answer):
         folded = any(module.folded for module in self.modules)
         depth = max((module.depth for module in self.modules), default=0) + 1
         notes = (f"Folded below this depth: --depth {depth + 1} shows more.",) if folded else ()
-        return Table("By module", columns, (*_cut(rows, "path"), total), notes)
+        return Table("By module", columns, (*self._cut(rows, "path"), total), notes)
 
     def _groups(self) -> Table:
         rows = [
@@ -383,7 +390,7 @@ class StoredParams(Answer):
             *([Column("kind", "kind", keep=7)] if any(g.role != "parameter" for g in self.groups) else []),
         )
         notes = (_CONV1D,) if self.flipped else ()
-        return Table("Tensors, those that repeat together", columns, _cut(rows, "pattern"), notes)
+        return Table("Tensors, those that repeat together", columns, self._cut(rows, "pattern"), notes)
 
     def _tensors(self) -> Table:
         rows = [
@@ -408,19 +415,17 @@ class StoredParams(Answer):
         )
         return Table("Every tensor", columns, (*rows, total))
 
+    def _cut(self, rows: Sequence[Row], first: str) -> tuple[Row, ...]:
+        """The first rows of many, and a row that says how many are not shown."""
+        if self.whole or len(rows) <= MOST_ROWS:
+            return tuple(rows)
+        return (*rows[:MOST_ROWS], Row({first: f"{len(rows) - MOST_ROWS:,} more; --json has all"}, "fold"))
+
 
 def _keyed(value: Any) -> dict[str, Any]:
     """The fields of a row by their JSON keys: n_bytes is "bytes"."""
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {{"n_bytes": "bytes", "n_compared": "compared_bytes"}.get(name, name): v for name, v in fields.items()}
-
-
-def _cut(rows: Iterable[Row], first: str) -> tuple[Row, ...]:
-    """The first rows of many, and a row that says how many are not shown."""
-    shown = list(rows)
-    if len(shown) <= MOST_ROWS:
-        return tuple(shown)
-    return (*shown[:MOST_ROWS], Row({first: f"{len(shown) - MOST_ROWS:,} more; --json has all"}, "fold"))
 
 
 def _short(name: str) -> str:

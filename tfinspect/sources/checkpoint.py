@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
     from tfinspect.sources.torch_file import TorchFile
 
-__all__ = ["Checkpoint", "Compared", "is_checkpoint", "is_named_like_one", "is_stored", "read", "tied_by_config"]
+__all__ = [
+    "Checkpoint",
+    "Compared",
+    "headers",
+    "is_checkpoint",
+    "is_named_like_one",
+    "is_stored",
+    "read",
+    "tied_by_config",
+]
 
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
@@ -234,6 +243,24 @@ def read(path: Path) -> Checkpoint:
         return _read(_chosen(path) if path.is_dir() else path)
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be read: {error.strerror}", "give a checkpoint") from None
+
+
+def headers(path: str | Path) -> Checkpoint:
+    """What the headers of a checkpoint say: a file of safetensors or of torch.save, an index, or a directory.
+
+    ``tfinspect.params`` counts what it holds.
+
+    Raises:  InputError as `read` does.
+
+    >>> import pathlib, tempfile, torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "model.pt"
+    ...     torch.save(torch.nn.Linear(768, 3072).state_dict(), file)
+    ...     found = tfinspect.headers(file)
+    ...     tfinspect.params(found).total
+    2362368
+    """
+    return read(Path(path))
 
 
 def tied_by_config(path: Path) -> bool | None:
