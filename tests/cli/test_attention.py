@@ -93,7 +93,7 @@ def test_texts_of_unequal_length_each_have_their_matrices(tfinspect: Program) ->
         (("hi", "--head", "12"), "--head 12: there is no head 12; heads go from 0 to 11"),
         (("hi", "--head", "-1"), "heads go from 0 to 11"),
         (("hi", "--head", "1.5"), "--head takes a whole number, not '1.5'"),
-        (("hi", "--dtype", "float16"), "unknown dtype 'float16'"),
+        (("hi", "--dtype", "int8"), "unknown dtype 'int8'"),
         (("",), "nothing to attend to (0 tokens)"),
         (("--ids", "1,-1"), "id -1 at position 1"),
         (("--ids", ",".join(["1"] * 1025)), "1,025 tokens and the model's context is 1,024"),

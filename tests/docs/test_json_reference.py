@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import stored
 from tests.docs.console import ROOT
 from tfinspect.cli.app import main
 
@@ -32,6 +33,7 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["trace", "--preset", "tiny-568", "--architecture", "encoder_decoder", "--ids", "3,1", "--source-ids", "4"],
         ["trace", "--preset", "tiny-568", "--architecture", "encoder_decoder", "--vocab", "60000", "hi"],
         ["trace", "--preset", "tiny-568", "--experts", "2", "--experts-per-token", "1", "--ids", "3,1"],
+        ["trace", "--weights", stored.tiny(), "--ids", "3,1"],
     ),
     "tfinspect.params/1": (
         ["params", "--preset", "tiny-568", "--per-tensor", "--expect", "568"],
@@ -57,16 +59,19 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
     "tfinspect.generation/1": (
         ["generate", "--preset", "tiny-568", "--ids", "3,1", "--ids", "1,5", "--max-new", "2"],
         ["generate", "--preset", "tiny-568", "--ids", "3", "--max-new", "1", "--no-cache", "--no-check"],
+        ["generate", "--weights", stored.tiny(), "--ids", "3", "--max-new", "1", "--no-check"],
         ["generate", "--d", "64", "--layers", "1", "hi", "--max-new", "1", "--no-check"],
         ["generate", "--d", "64", "--layers", "1", "hi", "--max-new", "60", "--top-k", "40000", "--top-p", "0.99"],
     ),
     "tfinspect.train_step/1": (
         ["train-step", "--preset", "tiny-568", "--ids", "3,1,4"],
+        ["train-step", "--weights", stored.tiny(), "--ids", "3,1,4"],
         ["train-step", "--d", "64", "--layers", "1", "--untied", "--optimizer", "sgd", "hello world"],
         ["train-step", "--preset", "tiny-568", "--experts", "2", "--experts-per-token", "1", "--ids", "3,1,4"],
     ),
     "tfinspect.attention/1": (
         ["attention", "--preset", "tiny-568", "--ids", "3,1"],
+        ["attention", "--weights", stored.tiny(), "--ids", "3,1"],
         ["attention", "--d", "64", "--layers", "1", "hi"],
     ),
     "tfinspect.verify/1": (["verify", "A3", "A4.2", "A5.1", "A7.1", "A8"],),

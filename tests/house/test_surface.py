@@ -30,8 +30,9 @@ MODULE = {"--module", "--input", "--input-file", "--inputs", "--depth"}
 SURFACE = {
     "tokenize": {"--file", "--merges", "--allow-special", "--decode", "--ids", "--limit", "--json"},
     "trace": {
-        "--file", "--ids", "--pad", "--allow-special", "--blocks", "--stats", "--ops", "--last", "--meta", "--seed", "--weights", "--dtype",
-        "--source", "--source-ids", "--unfold", "--train", "--time", "--memory", "--json", *CHECK, *MODULE, *MODEL,
+        "--file", "--ids", "--pad", "--allow-special", "--blocks", "--stats", "--ops", "--last", "--meta", "--seed",
+        "--weights", "--dtype", "--source", "--source-ids", "--unfold", "--train", "--time", "--memory", "--json",
+        *CHECK, *MODULE, *MODEL,
     },
     "params": {"--expect", "--per-tensor", "--meta", "--seed", "--json", *CHECK, *MODULE, *MODEL},
     "flops": {

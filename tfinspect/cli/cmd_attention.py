@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfinspect.cli.options import Json, Seed, model_flags
+from tfinspect.cli.options import Dtype, Json, Seed, Weights, model_flags
 from tfinspect.cli.texts import Files, Ids, Special, Texts, rows_given
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ def attention(
     head: Annotated[int, typer.Option("--head", metavar="N", help="Which of its heads, from 0.")] = 0,
     allow_special: Special = False,
     seed: Seed = 0,
-    dtype: Annotated[
-        str, typer.Option("--dtype", metavar="float32|float64", help="Number format of the torch model.")
-    ] = "float32",
+    weights: Weights = None,
+    dtype: Dtype = None,
     as_json: Json = False,
 ) -> None:
     """Show scores, mask and weights of one attention head, as figures and as shades, with the entropy of each row.
@@ -51,7 +50,7 @@ def attention(
             layer=layer,
             head=head,
             seed=seed,
-            dtype=cast("Literal['float32', 'float64']", dtype),
+            dtype=dtype,
             allow_special=allow_special,
         )
     output = Output(as_json)

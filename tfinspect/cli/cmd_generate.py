@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfinspect.cli.options import Check, Json, model_flags
+from tfinspect.cli.options import Check, Dtype, Json, Weights, model_flags
 from tfinspect.cli.texts import Files, Ids, Special, Texts, rows_given
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def generate(
         typer.Option("--top-p", metavar="P", help="Draw from the fewest likeliest tokens that reach P, after top-k."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights and of all draws.")] = 0,
+    weights: Weights = None,
+    dtype: Dtype = None,
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Keep keys and values, or compute all positions again.")
     ] = True,
@@ -51,11 +53,14 @@ def generate(
     check: Check = True,
     as_json: Json = False,
 ) -> None:
-    """Generate tokens one by one, and compare runs with and without a KV cache. The weights are random, the text noise.
+    """Generate tokens one by one, and compare runs with and without a KV cache.
+
+    Without --weights the weights are random, and the text is noise.
 
     Examples:
       tfinspect generate "Hello, world!" --max-new 5 --show
       tfinspect generate "Hello, world!" --temperature 0.8 --top-k 40 --top-p 0.9 --seed 7
+      tfinspect generate --weights gpt2/ "Hello, world!"
     """
     from tfinspect.inspectors import generate as inspector
     from tfinspect.render.output import Output
@@ -73,6 +78,7 @@ def generate(
             top_k=top_k,
             top_p=top_p,
             seed=seed,
+            dtype=dtype,
             cache=cache,
             show=show,
             check=check,

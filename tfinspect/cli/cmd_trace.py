@@ -23,7 +23,7 @@ from tfinspect.cli.module_options import (
     show,
     shown,
 )
-from tfinspect.cli.options import Check, Json, Seed, model_flags
+from tfinspect.cli.options import Check, Dtype, Json, Seed, Weights, model_flags
 from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, ids_given, rows_given
 from tfinspect.errors import InputError
 
@@ -108,6 +108,8 @@ def trace(
     ] = False,
     meta: NoValues = False,
     seed: Seed = 0,
+    weights: Weights = None,
+    dtype: Dtype = None,
     check: Check = True,
     as_json: Json = False,
 ) -> None:
@@ -118,6 +120,7 @@ def trace(
       tfinspect trace "Hello, world!" --blocks none --last
       tfinspect trace --ids 3,1,4,1,5,9 --preset tiny-568 --stats
       tfinspect trace --preset mixtral-8x7b --meta "Hello, world!"
+      tfinspect trace --weights gpt2/ --last "Hello, world!"
       tfinspect trace --module my_model:build --input "int64[2,16]<50257"
     """
     from tfinspect.inspectors import trace as inspector
@@ -135,6 +138,7 @@ def trace(
             source_ids=[ids_given([os.fsencode(row)]) for row in source_ids or ()],
             pad=pad,
             seed=seed,
+            dtype=dtype,
             blocks=blocks,
             stats=stats,
             ops=ops,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfinspect.cli.options import Json, Seed, model_flags
+from tfinspect.cli.options import Dtype, Json, Weights, model_flags
 from tfinspect.cli.texts import Files, Ids, Pad, Special, Texts, rows_given
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def train_step(
             show_default=False,
         ),
     ] = "",
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights and of dropout.")] = 0,
+    weights: Weights = None,
+    dtype: Dtype = None,
     as_json: Json = False,
 ) -> None:
     """Walk through one training step: forward, loss, backward, step, zero_grad.
@@ -63,6 +65,7 @@ def train_step(
             lr=lr,
             momentum=momentum,
             seed=seed,
+            dtype=dtype,
             pad=pad,
             blocks=blocks,
             allow_special=allow_special,

@@ -11,7 +11,7 @@ import typer
 
 from tfinspect.spec import CHOICES, FLAGS
 
-__all__ = ["Check", "Json", "Model", "Seed", "model_flags"]
+__all__ = ["Check", "Dtype", "Json", "Model", "Seed", "Weights", "model_flags"]
 
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document instead of text.")]
 Check = Annotated[
@@ -22,7 +22,27 @@ Check = Annotated[
     ),
 ]
 
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random weights; unused with --weights.")]
+
+Weights = Annotated[
+    Optional[str],  # noqa: UP045 - typer on Python 3.10 reads this spelling
+    typer.Option(
+        "--weights",
+        metavar="PATH",
+        help="Real weights in place of random ones: a safetensors file, an index, a directory with either, or a file "
+        "of torch.save. The model is that of the config.json beside them, unless another is named.",
+        show_default=False,
+    ),
+]
+Dtype = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--dtype",
+        metavar="float32|float64|bfloat16|float16",
+        help="Number format of the model.",
+        show_default="that of --weights, or float32",
+    ),
+]
 
 Model = Annotated[
     Optional[str],  # noqa: UP045 - typer on Python 3.10 reads this spelling
@@ -107,14 +127,15 @@ _FIELDS: Final = {"head_kind": "head"}
 def model_flags(command: Callable[..., None]) -> Callable[..., None]:
     """A command with all model flags in the place of its parameter ``source``, which receives the resolved Source.
 
-    A parameter ``model``, of type `Model`, names the model as an argument, and is resolved with the flags.
+    A parameter ``model``, of type `Model`, names the model as an argument, and ``weights``, of type `Weights`, a
+    checkpoint; both are resolved with the flags.
 
     Raises:  InputError, when the command is called, for an unknown preset or an invalid field.
     """
     own = dict(inspect.signature(command).parameters)
     if own.pop("source", None) is None:
         raise TypeError(f"{command.__name__} takes no source")
-    takes_target = "model" in own
+    resolved = {name: keyword for name, keyword in (("model", "target"), ("weights", "weights")) if name in own}
     # not typing.get_type_hints: Python 3.10 wraps whatever has the default None once more, and typer finds no option
     hints = inspect.get_annotations(command, locals={"Source": Any}, eval_str=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -126,8 +147,7 @@ def model_flags(command: Callable[..., None]) -> Callable[..., None]:
         from tfinspect.sources.resolve import resolve
 
         model = {_FIELDS.get(name, name): given.pop(name) for name in MODEL_FLAGS}
-        if takes_target:
-            model["target"] = given.pop("model")
+        model |= {keyword: given.pop(name) for name, keyword in resolved.items()}
         command(source=resolve(**model), **given)
 
     with_source.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -6,17 +6,18 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 from tfinspect import tokenizer
 from tfinspect.errors import InputError
 from tfinspect.inspectors import batch
 from tfinspect.presets import Preset
 from tfinspect.results.agreement import Agreement
-from tfinspect.results.attention import AttendedText, Attention, Dtype, Matrix
+from tfinspect.results.attention import AttendedText, Attention, Matrix
 from tfinspect.results.subject import Described, Subject
 from tfinspect.results.texts import Text
 from tfinspect.results.tokens import Token
+from tfinspect.results.weights import EPSILON, Weights, require_dtype
 from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -24,10 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["attention"]
 
-#: Largest difference from NumPy's float64 that is rounding.
-TOLERANCE: Final = {"float32": 1e-5, "float64": 1e-10}
-#: Largest distance of a row's sum from 1 that is rounding: sums of up to a few thousand weights.
-OF_A_SUM: Final = {"float32": 1e-6, "float64": 1e-12}
+#: Largest difference from NumPy's float64 that is rounding, where no score is beyond 1; else as a part of the largest.
+#: Half precision loses up to 16 steps of its own on the way to a score.
+TOLERANCE: Final = {
+    "float32": 1e-5, "float64": 1e-10, "bfloat16": 16 * EPSILON["bfloat16"], "float16": 16 * EPSILON["float16"]
+}  # fmt: skip
+#: Largest distance of a row's sum from 1 that is rounding: sums of up to a few thousand weights. Each weight of half
+#: precision is off by half a step of its size, so that their sum is by half a step of 1.
+OF_A_SUM: Final = {
+    "float32": 1e-6, "float64": 1e-12, "bfloat16": EPSILON["bfloat16"], "float16": EPSILON["float16"]
+}  # fmt: skip
 
 
 def attention(
@@ -38,17 +45,23 @@ def attention(
     layer: int = 0,
     head: int = 0,
     seed: int = 0,
-    dtype: Dtype = "float32",
+    dtype: str | None = None,
     allow_special: bool = False,
 ) -> Attention:
     """Scores, mask, weights and entropies of one self-attention head, on each text by itself.
 
-    The pass is real: seeded GPT-2 initialisation on the CPU. Texts may differ in length. An encoder masks nothing.
+    The pass is real, on the CPU: a model that comes with weights (`resolve` of a checkpoint) runs with them, in their
+    own format or in dtype, any other with seeded GPT-2 initialisation. Texts may differ in length. An encoder masks
+    nothing.
 
     Raises:  InputError for an encoder–decoder, a layer or head that the model does not have, no tokens, an id outside
              the vocabulary, more tokens than n_ctx, too little memory, or scores that are no numbers (layer norm
              without an epsilon).
-    Agrees:  reference.forward, on scores and weights: to 1e-5 in float32, to 1e-10 in float64.
+    Agrees:  reference.forward, on scores and weights: to 1e-5 in float32, to 1e-10 in float64, of the largest score.
+
+    >>> seen = tfinspect.attention(tfinspect.preset("tiny-568"), ids=[[3, 1, 4]], layer=1)
+    >>> seen.texts[0].mask[1]
+    (0.0, 0.0, -inf)
     """
     subject = Subject.of(model)
     spec = subject.spec
@@ -59,21 +72,22 @@ def attention(
         )
     _one_of("layer", layer, spec.n_layers)
     _one_of("head", head, spec.n_heads)
-    if dtype not in get_args(Dtype):
-        raise InputError(f"unknown dtype {dtype!r}", f"choose one of {', '.join(get_args(Dtype))}")
-    rows = batch.rows(spec, texts, ids, allow_special)
+    require_dtype(dtype)
+    weights = Weights.of(model)
+    rows = batch.rows(spec, texts, ids, allow_special, weights=weights)
     batch.seq_len(spec, rows, pad=True, nothing="nothing to attend to (0 tokens)")
 
     from tfinspect.measured import attention as measured
 
-    ran = measured.run(spec, [row.ids for row in rows], layer=layer, head=head, seed=seed, dtype=dtype)
+    ran = measured.run(spec, [row.ids for row in rows], layer=layer, head=head, seed=seed, given=weights, dtype=dtype)
+    named = batch.knows_gpt2s_ids(spec, weights)
     attended = tuple(
-        AttendedText(row, _tokens(spec, row), found.products, found.mask, found.scores, found.weights)
+        AttendedText(row, _tokens(row) if named else (), found.products, found.mask, found.scores, found.weights)
         for row, found in zip(rows, ran.heads, strict=True)
     )
     if any(math.isnan(score) for text in attended for row in text.scores for score in row):
         raise InputError(f"the scores of layer {layer}, head {head} are no numbers", "give an --eps above 0")
-    report = Attention(subject, layer, head, attended, seed, dtype)
+    report = Attention(subject, layer, head, attended, seed, ran.filled)
     return dataclasses.replace(report, agreements=tuple(_agreements(report, ran)))
 
 
@@ -84,9 +98,9 @@ def _one_of(what: str, given: object, n: int) -> None:
         raise InputError(f"--{what} {given}: there is no {what} {given}", f"{what}s go from 0 to {n - 1}")
 
 
-def _tokens(spec: ModelSpec, row: Text) -> tuple[Token, ...]:
-    """What the ids hold, where the model's vocabulary can be GPT-2's and its table has them all."""
-    if not spec.vocab_size >= tokenizer.VOCAB_SIZE > max(row.ids):
+def _tokens(row: Text) -> tuple[Token, ...]:
+    """What ids of GPT-2's vocabulary hold, where its table has them all."""
+    if max(row.ids) >= tokenizer.VOCAB_SIZE:
         return ()
     return tuple(tokenizer.Tokens(tokenizer.decode(row.ids), row.ids))
 
@@ -119,8 +133,9 @@ def _agreements(report: Attention, ran: Ran) -> Iterator[Agreement]:
     yield Agreement(
         "largest |sum of a row of weights − 1|", 0, max(abs(s - 1) for s in sums), how, OF_A_SUM[report.dtype]
     )
+    tolerance = TOLERANCE[report.dtype] * max(1.0, _largest(texts))
     added = [_distance(_sum(text.products, text.mask), text.scores) for text in texts]
-    yield Agreement(f"largest |{report.product} + mask − score|", 0, max(added), how, TOLERANCE[report.dtype])
+    yield Agreement(f"largest |{report.product} + mask − score|", 0, max(added), how, tolerance)
     by_numpy = [_by_numpy(report, ran, text) for text in texts]
     how = f"{how}, against NumPy in float64"
     for name, number in (("score", 0), ("weight", 1)):
@@ -128,7 +143,7 @@ def _agreements(report: Attention, ran: Ran) -> Iterator[Agreement]:
             _distance((text.scores, text.weights)[number], other[number])
             for text, other in zip(texts, by_numpy, strict=True)
         )
-        yield Agreement(f"largest |{name} − NumPy's {name}|", 0, max(apart), how, TOLERANCE[report.dtype])
+        yield Agreement(f"largest |{name} − NumPy's {name}|", 0, max(apart), how, tolerance)
 
 
 def _by_numpy(report: Attention, ran: Ran, text: AttendedText) -> tuple[Matrix, Matrix]:
@@ -158,6 +173,12 @@ def _n_masked(n: int, window: int) -> int:
 def _beyond(matrix: Matrix, window: int) -> list[float]:
     """The cells that are so many columns, or more, before the diagonal."""
     return [cell for i, row in enumerate(matrix) for cell in row[: max(0, i - window + 1)]]
+
+
+def _largest(texts: Sequence[AttendedText]) -> float:
+    """The largest size of a product or score that is finite."""
+    cells = (cell for text in texts for matrix in (text.products, text.scores) for row in matrix for cell in row)
+    return max(abs(cell) for cell in cells if math.isfinite(cell))
 
 
 def _after_own(matrix: Matrix) -> list[float]:

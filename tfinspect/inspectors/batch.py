@@ -9,11 +9,15 @@ from tfinspect import tokenizer
 from tfinspect.closed_form.params import unindexable
 from tfinspect.errors import InputError
 from tfinspect.results.texts import Text
+from tfinspect.results.weights import Weights
 from tfinspect.spec import ModelSpec
 
-__all__ = ["Texts", "padded", "require_decoder", "rows", "seq_len"]
+__all__ = ["Texts", "knows_gpt2s_ids", "padded", "require_decoder", "rows", "seq_len"]
 
 Texts: TypeAlias = "Sequence[str | bytes] | str | bytes"
+
+#: Families whose checkpoints have GPT-2's ids, whatever rows their tables are filled up with.
+_GPT2S_IDS: Final = ("gpt2", "nanogpt")
 
 #: Most blocks that are run one by one; all are alike. DeepNet (Wang et al. 2022) has 1,000.
 MOST_BLOCKS: Final = 5_000
@@ -56,6 +60,15 @@ def require_size(spec: ModelSpec) -> None:
         raise InputError(reason, "choose a smaller model")
 
 
+def knows_gpt2s_ids(spec: ModelSpec, weights: Weights | None) -> bool:
+    """Whether the model's ids can be those of GPT-2's vocabulary; a checkpoint has the ids that it was trained on."""
+    if weights is None:
+        return spec.vocab_size >= tokenizer.VOCAB_SIZE
+    return spec.vocab_size == tokenizer.VOCAB_SIZE or (
+        spec.vocab_size > tokenizer.VOCAB_SIZE and weights.family in _GPT2S_IDS
+    )
+
+
 def rows(
     spec: ModelSpec,
     texts: Texts,
@@ -63,14 +76,15 @@ def rows(
     allow_special: bool,
     *,
     meta: bool | None = None,
+    weights: Weights | None = None,
 ) -> tuple[Text, ...]:
     """The rows of a batch, with their token ids; one text alone is a batch of one.
 
     On the meta device ids hold no values, so that a text stands for so many tokens whatever the vocabulary; None means
     that a run is never there.
 
-    Raises:  InputError where both texts and ids were given, texts for a model whose vocabulary cannot be GPT-2's, or
-             more blocks than are run one by one.
+    Raises:  InputError where both texts and ids were given, texts for a model whose vocabulary cannot be GPT-2's, or is
+             another by its weights, or more blocks than are run one by one.
     """
     require_size(spec)
     try:
@@ -79,7 +93,7 @@ def rows(
         raise InputError("texts and ids come in sequences", "for example ids=[[15496, 11, 995]]") from None
     if texts and ids:
         raise InputError("both texts and token ids were given", "give one of the two")
-    if texts and spec.vocab_size < tokenizer.VOCAB_SIZE and not meta:
+    if texts and not knows_gpt2s_ids(spec, weights) and not meta:
         without = "" if meta is None else ", or --meta, for which a text is so many tokens"
         raise InputError(
             f"texts become ids of GPT-2's vocabulary, {tokenizer.VOCAB_SIZE:,} entries, and this model has "

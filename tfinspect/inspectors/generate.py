@@ -16,6 +16,7 @@ from tfinspect.results.agreement import Agreement
 from tfinspect.results.generation import Candidate, Choice, Continuation, Generation, Sampling, Step
 from tfinspect.results.subject import Described, Subject
 from tfinspect.results.texts import Text
+from tfinspect.results.weights import Weights, require_dtype
 from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int = 0,
+    dtype: str | None = None,
     cache: bool = True,
     show: bool = False,
     check: bool = True,
@@ -41,11 +43,13 @@ def generate(
     allow_special: bool = False,
     told: Callable[[str], None] = lambda progress: None,
 ) -> Generation:
-    """Tokens that a model with random weights generates after some texts, each step with what it was chosen from.
+    """Tokens that a model generates after some texts, each step with what it was chosen from.
 
     Several texts are one batch and need as many tokens each. A temperature of 0 is greedy; None means 0, or 1 where a
-    filter is given. The seed fills the weights, and seeds the one generator from which every draw comes, whether there
-    is a cache or not. <|endoftext|> is a token like any other: max_new tokens follow. `told` hears of the progress.
+    filter is given. A model that comes with weights (`resolve` of a checkpoint) runs with them, in their own format or
+    in dtype; others have random ones. The seed fills those, and seeds the one generator from which every draw comes,
+    whether there is a cache or not. <|endoftext|> is a token like any other: max_new tokens follow. `told` hears of the
+    progress.
 
     check goes through the run once more, by the other path; every_step counts the work of all steps, not of three.
 
@@ -53,12 +57,18 @@ def generate(
              vocabulary, prompt + max_new > n_ctx, max_new < 1, temperature < 0, top_k < 1, top_p outside (0, 1], or too
              little memory.
     Agrees:  a run without the cache, id by id and logit by logit; closed_form.generation, exactly.
+
+    >>> made = tfinspect.generate(tfinspect.preset("tiny-568"), ids=[[3, 1, 4]], max_new=5)
+    >>> made.with_cache, made.without_cache
+    (3384, 11960)
     """
     subject = Subject.of(model)
     spec = subject.spec
     batch.require_decoder(spec, "generate")
+    require_dtype(dtype)
     sampling = _sampling(temperature, top_k, top_p)
-    rows = batch.rows(spec, texts, ids, allow_special)
+    weights = Weights.of(model)
+    rows = batch.rows(spec, texts, ids, allow_special, weights=weights)
     prompt_len = batch.seq_len(
         spec, rows, nothing="nothing to continue (0 tokens)", unequal="generate after each in a run of its own"
     )
@@ -80,9 +90,12 @@ def generate(
         n_new=max_new,
         sampling=sampling,
         seed=seed,
+        given=weights,
+        dtype=dtype,
         cached=cache,
         told=lambda done: told(f"token {done:,} of {max_new:,}"),
     )
+    named = batch.knows_gpt2s_ids(spec, weights)
     sizes = {"prompt_len": prompt_len, "n_new": max_new, "batch": len(rows)}
     work = zip(closed_form.with_cache(spec, **sizes), closed_form.without_cache(spec, **sizes), strict=True)
     report = Generation(
@@ -90,7 +103,7 @@ def generate(
         sampling=sampling,
         seed=seed,
         cached=cache,
-        rows=tuple(_continued(spec, row, new) for row, new in zip(rows, ran.new_ids, strict=True)),
+        rows=tuple(_continued(row, new, named) for row, new in zip(rows, ran.new_ids, strict=True)),
         steps=tuple(
             Step(
                 number=number,
@@ -102,13 +115,14 @@ def generate(
                 cache_bytes=seen.cache_bytes,
                 with_cache=kept,
                 without_cache=again,
-                choices=tuple(_named(spec, choice) for choice in seen.choices),
+                choices=tuple(_named(choice) if named else choice for choice in seen.choices),
             )
             for number, (seen, (kept, again)) in enumerate(zip(ran.steps, work, strict=True), 1)
         ),
         step_formula=closed_form.step_formula(spec, len(rows)),
-        cache_formula=closed_form.cache_formula(spec),
+        cache_formula=closed_form.cache_formula(spec, ran.filled.number_bytes),
         steps_shown=show,
+        filled=ran.filled,
     )
     if not check:
         return report
@@ -144,23 +158,23 @@ def _real(what: str, given: object) -> None:
         raise InputError(f"{what} must be a number, not {given!r}")
 
 
-def _continued(spec: ModelSpec, row: Text, new_ids: Sequence[int]) -> Continuation:
-    return Continuation(row.ids, tuple(new_ids), _bytes(spec, row.ids), _bytes(spec, new_ids))
+def _continued(row: Text, new_ids: Sequence[int], named: bool) -> Continuation:
+    old, new = (_bytes(row.ids), _bytes(new_ids)) if named else (None, None)
+    return Continuation(row.ids, tuple(new_ids), old, new)
 
 
-def _named(spec: ModelSpec, choice: Choice) -> Choice:
+def _named(choice: Choice) -> Choice:
     """The choice with the bytes of its tokens."""
 
     def named(candidate: Candidate) -> Candidate:
-        return dataclasses.replace(candidate, data=_bytes(spec, [candidate.token_id]))
+        return dataclasses.replace(candidate, data=_bytes([candidate.token_id]))
 
     return Choice(named(choice.chosen), tuple(map(named, choice.likeliest)), choice.n_kept)
 
 
-def _bytes(spec: ModelSpec, ids: Sequence[int]) -> bytes | None:
-    """What ids stand for, where the model's vocabulary can be GPT-2's and its table has them all."""
-    known = spec.vocab_size >= tokenizer.VOCAB_SIZE > max(ids)
-    return tokenizer.decode(ids) if known else None
+def _bytes(ids: Sequence[int]) -> bytes | None:
+    """What ids of GPT-2's vocabulary stand for, where its table has them all."""
+    return tokenizer.decode(ids) if max(ids) < tokenizer.VOCAB_SIZE else None
 
 
 def _agreements(report: Generation, ran: Run, every_step: bool) -> Iterator[Agreement]:
@@ -201,7 +215,7 @@ def _agreements(report: Generation, ran: Run, every_step: bool) -> Iterator[Agre
         )
     yield Agreement(
         f"bytes of the cache, S = {last:,}",
-        closed_form.cache_bytes(spec, keys=last, batch=report.batch),
+        closed_form.cache_bytes(spec, keys=last, batch=report.batch, number_bytes=report.filled.number_bytes),
         again.cache_bytes,
         "storage of its tensors",
     )

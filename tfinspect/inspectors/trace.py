@@ -19,6 +19,7 @@ from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Described, Subject
 from tfinspect.results.texts import Text
 from tfinspect.results.trace import Candidate, Op, Stage, TensorRow, Trace
+from tfinspect.results.weights import Weights, require_dtype
 from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def trace(
     source_ids: Sequence[Sequence[int]] = (),
     pad: bool = False,
     seed: int = 0,
+    dtype: str | None = None,
     blocks: str = "",
     stats: bool = False,
     ops: bool = False,
@@ -49,23 +51,33 @@ def trace(
 ) -> Trace:
     """Every named tensor of a forward pass over some texts, or over rows of token ids.
 
-    The pass is real: seeded GPT-2 initialisation on the CPU, or, with meta, no values and no memory; there a text
-    stands for so many tokens, whatever the model's vocabulary. An encoder–decoder reads a source, in texts or ids,
-    besides: by default what the decoder reads. Tables show the blocks named ("all", "none", "0,5,11", "0-3"; by default
-    the first of each kind) and fold the others; the result holds every block. With check, each operation is watched,
-    and the multiplications of the pass are counted.
+    The pass is real, on the CPU: a model that comes with weights (`resolve` of a checkpoint) runs with them, in their
+    own format or in dtype, any other with seeded GPT-2 initialisation. With meta it has no values and no memory; there
+    a text stands for so many tokens, whatever the model's vocabulary.
+
+    An encoder–decoder reads a source, in texts or ids, besides: by default what the decoder reads. Tables show the
+    blocks named ("all", "none", "0,5,11", "0-3"; by default the first of each kind) and fold the others; the result
+    holds every block. With check, each operation is watched, and the multiplications of the pass are counted.
 
     Raises:  InputError for no text, no tokens, an id outside the vocabulary, more tokens than n_ctx, unequal lengths
-             without pad, a source for a model that reads none, statistics or a last step without values, a last step
-             without next token, or too little memory.
+             without pad, a source for a model that reads none, statistics, weights or a last step without values, a
+             last step without next token, weights of another model, or too little memory.
     Agrees:  closed_form.shapes.expected: shapes and bytes tensor by tensor, parameters, multiplications.
+
+    >>> passed = tfinspect.trace(tfinspect.preset("tiny-568"), ids=[[3, 1, 4, 1, 5, 9]])
+    >>> scores = next(row for row in passed.tensors if row.name == "blocks.0.attn.scores")
+    >>> scores.dims, scores.sizes, scores.multiplications
+    ('B h T S', (1, 2, 6, 6), 144)
     """
     subject = Subject.of(model)
     spec = subject.spec
-    _require_possible(spec, stats=stats, last=last, meta=meta)
-    rows = batch.rows(spec, texts, ids, allow_special, meta=meta)
+    weights = Weights.of(model)
+    _require_possible(spec, stats=stats, last=last, meta=meta, weights=weights is not None)
+    require_dtype(dtype)
+    rows = batch.rows(spec, texts, ids, allow_special, meta=meta, weights=weights)
     seq_len = batch.seq_len(spec, rows, pad=pad, looked_up=not (meta and _are_texts(rows)))
-    sources, source_given = _sources(spec, rows, source, source_ids, allow_special, meta)
+    given = batch.rows(spec, source, source_ids, allow_special, meta=meta, weights=weights)
+    sources = _sources(spec, rows, given)
     source_len = 0
     if sources:
         source_len = batch.seq_len(
@@ -88,6 +100,8 @@ def trace(
         batch.padded(spec, rows, seq_len),
         lengths=[len(row.ids) for row in rows],
         seed=seed,
+        given=weights,
+        dtype=dtype,
         source=batch.padded(spec, sources, source_len),
         meta=meta,
         ops=ops or check,
@@ -95,6 +109,7 @@ def trace(
         top=TOP if last else 0,
     )
     by_name = {e.name: e for e in plan}
+    named = weights is None or batch.knows_gpt2s_ids(spec, weights)
     unplanned = Expected("", 0, "not in the plan", "", heading="not in the plan")
     report = Trace(
         subject=subject,
@@ -104,37 +119,37 @@ def trace(
         seed=seed,
         tensors=tuple(_row(spec, by_name.get(seen.name, unplanned), seen, ops) for seen in ran.tensors),
         shown_blocks=shown,
-        candidates=tuple(tuple(_named(c) for c in row) for row in ran.candidates),
+        candidates=tuple(tuple(_named(c) if named else c for c in row) for row in ran.candidates),
         sources=sources,
         source_len=source_len,
-        source_given=source_given,
-        tokenizer_note=_tokenizer_note(spec, rows, sources if source_given else (), meta),
+        source_given=bool(given),
+        tokenizer_note=_tokenizer_note(spec, rows, sources if given else (), meta),
+        filled=ran.filled,
     )
     return dataclasses.replace(report, agreements=_agreements(report, plan, ran)) if check else report
 
 
-def _require_possible(spec: ModelSpec, *, stats: bool, last: bool, meta: bool) -> None:
+def _require_possible(spec: ModelSpec, *, stats: bool, last: bool, meta: bool, weights: bool) -> None:
     if meta and (stats or last):
         raise InputError(
             f"--meta holds no values, and --{'stats' if stats else 'last'} needs them", "leave one of the two out"
         )
+    if meta and weights:
+        raise InputError("--meta holds no values, and --weights are values", "leave one of the two out")
     if last and (spec.architecture == "encoder" or spec.head == "none"):
         which = "an encoder" if spec.architecture == "encoder" else "a model without a head"
         raise InputError(f"{which} predicts no next token, and --last shows one", "leave out --last")
 
 
-def _sources(
-    spec: ModelSpec, rows: tuple[Text, ...], texts: batch.Texts, ids: Sequence[Sequence[int]], special: bool, meta: bool
-) -> tuple[tuple[Text, ...], bool]:
-    """What the encoder reads, as many rows as the decoder's, and whether it was given."""
-    given = batch.rows(spec, texts, ids, special, meta=meta)
+def _sources(spec: ModelSpec, rows: tuple[Text, ...], given: tuple[Text, ...]) -> tuple[Text, ...]:
+    """What the encoder reads, as many rows as the decoder's: what was given, or the same."""
     if spec.architecture != "encoder_decoder":
         if given:
             raise InputError("a source (--source) is for an encoder-decoder", "leave it out, or choose such a model")
-        return (), False
+        return ()
     if given and len(given) != len(rows):
         raise InputError(f"{len(given):,} sources were given for {len(rows):,} rows", "give one for each row")
-    return given or rows, bool(given)
+    return given or rows
 
 
 def _are_texts(rows: Sequence[Text]) -> bool:
@@ -218,7 +233,8 @@ def _agreements(report: Trace, plan: Sequence[Expected], ran: Traced) -> tuple[A
         "tensors of the expected name, shape and place", max(len(plan), len(ran.tensors)), in_place, f"{how}, tapped"
     )
     closed = sum(term.params for term in ledger(report.subject.spec))
-    n_bytes = sum(math.prod(sizes(e.dims, bound)) * (8 if _holds_ids(e.name) else 4) for e in plan)
+    width = report.filled.number_bytes
+    n_bytes = sum(math.prod(sizes(e.dims, bound)) * (8 if _holds_ids(e.name) else width) for e in plan)
     found = (
         shapes,
         Agreement("bytes of these tensors", n_bytes, sum(seen.n_bytes for seen in ran.tensors), how),

@@ -15,6 +15,7 @@ from tfinspect.inspectors.trace import blocks_named, firsts
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.subject import Described, Subject
 from tfinspect.results.train_step import Gradient, Optimizer, OptimizerName, Tied, TrainStep
+from tfinspect.results.weights import Weights
 from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -44,26 +45,35 @@ def train_step(
     lr: float = DEFAULT_LR,
     momentum: float = 0.0,
     seed: int = 0,
+    dtype: str | None = None,
     pad: bool = False,
     blocks: str = "",
     allow_special: bool = False,
 ) -> TrainStep:
     """One training step on some texts: what forward, loss, backward, step and zero_grad change and leave alone.
 
-    The step is real: seeded GPT-2 initialisation, training mode, torch's own optimizer. AdamW has torch's settings:
+    The step is real: training mode, float32, torch's own optimizer. A model that comes with weights (`resolve` of a
+    checkpoint) begins with a copy of them, any other with seeded GPT-2 initialisation. AdamW has torch's settings:
     β = (0.9, 0.999), ε = 1e-8, λ = 0.01. Padding is left out of the loss.
 
     Raises:  InputError for a model that predicts no next token, a text of one token, everything that `trace` refuses,
              an unknown optimizer, a learning rate that is not above 0, momentum outside [0, 1) or with AdamW, or too
              little memory.
     Agrees:  closed_form.train_step for bytes and counts; by hand in float64 for the loss and the update.
+
+    >>> step = tfinspect.train_step(tfinspect.preset("tiny-568"), ids=[[3, 1, 4, 1, 5, 9]])
+    >>> step.losses.n_predictions, {agreement.verdict for agreement in step.agreements}
+    (5, {'agree'})
     """
     subject = Subject.of(model)
     spec = subject.spec
     batch.require_decoder(spec, "train-step")
+    if dtype not in (None, "float32"):
+        raise InputError(f"a training step is made in float32, not in {dtype!r}", "give --dtype float32")
     settings = _settings(optimizer, lr, momentum)
     shown = blocks_named(blocks, spec.n_layers, firsts=firsts(spec))
-    rows = batch.rows(spec, texts, ids, allow_special)
+    weights = Weights.of(model)
+    rows = batch.rows(spec, texts, ids, allow_special, weights=weights)
     seq_len = batch.seq_len(spec, rows, pad=pad, nothing="nothing to train on (0 tokens)")
     lengths = [len(row.ids) for row in rows]
     if min(lengths) == 1:
@@ -76,7 +86,7 @@ def train_step(
 
     room = closed_form.room_bytes(spec, settings, len(rows), seq_len)
     memory.require_bytes(room, "the training step", "choose a smaller model, a shorter text, or --optimizer sgd")
-    ran = measured.train_step(spec, padded, lengths=lengths, optimizer=settings, seed=seed)
+    ran = measured.train_step(spec, padded, lengths=lengths, optimizer=settings, seed=seed, given=weights, dtype=dtype)
     dims = {tensor.name: tensor.dims for tensor in tensors(spec)}
     report = TrainStep(
         subject=subject,
@@ -97,6 +107,7 @@ def train_step(
         kept_parameters=ran.kept_parameters,
         cleared=ran.cleared,
         shown_blocks=shown,
+        filled=ran.filled,
     )
     return dataclasses.replace(report, agreements=tuple(agreements(report, ran, lengths)))
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tfinspect.measured import params
+from tfinspect.measured import weights
 from tfinspect.measured.dispatch import without_compiler
-from tfinspect.measured.memory import require_room
 from tfinspect.measured.surroundings import plain_torch
-from tfinspect.model.build import decoder
 from tfinspect.model.positions import causal_mask
 from tfinspect.model.transformer import Block, Transformer
-from tfinspect.results.attention import Dtype, Matrix
+from tfinspect.results.attention import Matrix
+from tfinspect.results.weights import Filled, Weights
 from tfinspect.spec import ModelSpec
 
 __all__ = ["Head", "Ran", "run"]
@@ -45,6 +44,28 @@ class Ran:
     """One per text."""
     weights: Mapping[str, NDArray[Any]]
     """The model's parameters by name."""
+    filled: Filled
+    """Where their numbers come from, and their format."""
+
+
+class _InNumPy(Mapping[str, "NDArray[Any]"]):
+    """A model's parameters as NumPy has them: as they are, and half precision, which it may not know, as float32."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.state = model.state_dict()
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        tensor = self.state[name]
+        return (tensor.float() if tensor.dtype.itemsize < 4 else tensor).numpy()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.state
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.state)
+
+    def __len__(self) -> int:
+        return len(self.state)
 
 
 class _Listener:
@@ -65,18 +86,25 @@ class _Listener:
 
 @plain_torch()
 @torch.no_grad()
-def run(spec: ModelSpec, texts: Sequence[Sequence[int]], *, layer: int, head: int, seed: int, dtype: Dtype) -> Ran:
-    """One head of a model with seeded weights, on each text by itself.
+def run(
+    spec: ModelSpec,
+    texts: Sequence[Sequence[int]],
+    *,
+    layer: int,
+    head: int,
+    seed: int = 0,
+    given: Weights | None = None,
+    dtype: str | None = None,
+) -> Ran:
+    """One head of a model, on each text by itself.
 
-    Raises:  InputError where the weights and the longest pass do not fit into memory.
+    Raises:  InputError as `weights.model` does.
     """
-    copies = 3 if dtype == "float64" else 1  # float32 and the float64 that is made of it
-    count, longest = params.count(spec).total, max(map(len, texts))
-    require_room(spec, copies * count, copies, longest, way_out="choose a smaller model or a shorter text")
-    model = decoder(spec, seed=seed).to(getattr(torch, dtype))
+    found = weights.model(spec, given, batch=1, seq_len=max(map(len, texts)), seed=seed, dtype=dtype)
+    model = weights.of_one_stack(found)
     with without_compiler():
         heads = tuple(_head(model, ids, layer, head) for ids in texts)
-    return Ran(heads, {name: parameter.numpy() for name, parameter in model.state_dict().items()})
+    return Ran(heads, _InNumPy(model), weights.filled(given, model))
 
 
 def _head(model: Transformer, ids: Sequence[int], layer: int, head: int) -> Head:

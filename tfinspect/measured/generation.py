@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from tfinspect.errors import InputError
-from tfinspect.measured import params
-from tfinspect.measured.memory import require_room
+from tfinspect.measured import weights
 from tfinspect.measured.operators import Tally, tally
 from tfinspect.measured.sampling import Chosen, allowed, choose, generator
 from tfinspect.measured.surroundings import plain_torch
@@ -22,6 +21,7 @@ from tfinspect.model.cache import Cache
 from tfinspect.model.transformer import Transformer
 from tfinspect.results import generation as results
 from tfinspect.results.generation import Candidate, Sampling
+from tfinspect.results.weights import EPSILON, Filled, Weights
 from tfinspect.spec import ModelSpec
 
 __all__ = ["TOP", "Observed", "Replay", "Run", "decode", "replay", "run", "work"]
@@ -30,8 +30,11 @@ __all__ = ["TOP", "Observed", "Replay", "Run", "decode", "replay", "run", "work"
 TOP = 5
 
 #: Largest difference of a logit between the two paths that counts as rounding, as a part of the largest logit: float32
-#: carries 7 digits, of which sums over a thousand terms in dozens of layers cost up to two.
-ROUNDING = 1e-5
+#: carries 7 digits, of which sums over a thousand terms in dozens of layers cost up to two. Half precision sums in
+#: float32, and loses up to 16 steps of its own.
+ROUNDING = {
+    "float64": 1e-13, "float32": 1e-5, "bfloat16": 16 * EPSILON["bfloat16"], "float16": 16 * EPSILON["float16"]
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class Run:
     seed: int
     cached: bool
     steps: tuple[Observed, ...]
+    filled: Filled = dataclasses.field(default_factory=Filled)
+    """Where the model's numbers come from, and their format."""
 
     @property
     def new_ids(self) -> list[list[int]]:
@@ -102,21 +107,20 @@ def run(
     n_new: int,
     sampling: Sampling,
     seed: int = 0,
+    given: Weights | None = None,
+    dtype: str | None = None,
     cached: bool = True,
     told: Callable[[int], None] = lambda done: None,
 ) -> Run:
-    """n_new tokens after each row of a batch of token ids, from a model with seeded weights on the CPU, float32.
+    """n_new tokens after each row of a batch of token ids, from a model on the CPU.
 
     Shapes:  ids [B, n], rows of one length, n + n_new ≤ n_ctx.
-    Raises:  InputError where weights and a pass over all positions do not fit into memory, or where logits are not
-             finite.
+    Raises:  InputError as `weights.model` does, and where logits are not finite.
     """
-    batch, prompt_len = len(ids), len(ids[0])
-    require_room(
-        spec, params.count(spec).total, batch, prompt_len + n_new, way_out="choose a smaller model or a shorter text"
-    )
-    model = decoder(spec, seed=seed)
-    return decode(model, torch.tensor(ids), n_new=n_new, sampling=sampling, seed=seed, cached=cached, told=told)
+    found = weights.model(spec, given, batch=len(ids), seq_len=len(ids[0]) + n_new, seed=seed, dtype=dtype)
+    model, tokens = weights.of_one_stack(found), torch.tensor(ids)
+    ran = decode(model, tokens, n_new=n_new, sampling=sampling, seed=seed, cached=cached, told=told)
+    return dataclasses.replace(ran, filled=weights.filled(given, model))
 
 
 @torch.no_grad()
@@ -167,7 +171,8 @@ def replay(ran: Run) -> Replay:
         stops = range(n, tokens.shape[1])
         passes = [ran.model(tokens[:, cache.n_past : stop], cache=cache, last_only=True)[:, -1] for stop in stops]
         logits, cache_bytes = torch.stack(passes), cache.n_bytes
-    tolerance = ROUNDING * ran.logits.abs().max().item()
+    dtype = str(ran.logits.dtype).removeprefix("torch.")
+    tolerance = ROUNDING[dtype] * ran.logits.abs().max().item()
     draws, chosen = generator(ran.seed), tokens[:, n:].T  # [m, B]
     n_same = n_ties = n_allowed = 0
     for ids, own, other in zip(chosen, ran.logits, logits, strict=True):
@@ -183,7 +188,7 @@ def replay(ran: Run) -> Replay:
         n_allowed=n_allowed,
         difference=(ran.logits - logits).abs().max().item(),
         tolerance=tolerance,
-        dtype=str(ran.logits.dtype).removeprefix("torch."),
+        dtype=dtype,
         cache_bytes=cache_bytes,
     )
 

@@ -25,20 +25,21 @@ def available_bytes() -> int | None:
 
 def require_room(
     spec: ModelSpec,
-    weight_elements: int,
+    weight_bytes: int,
     batch: int,
     seq_len: int,
     *,
+    number_bytes: int = 4,
     way_out: str = "--meta traces the shapes without memory",
 ) -> None:
-    """Nothing where weights and one forward pass in float32 fit into memory.
+    """Nothing where weights and one forward pass, in numbers of so many bytes, fit into memory.
 
     Raises:  InputError naming what is needed and what there is.
     """
     width = max(spec.d_ff, spec.n_experts_per_token * (spec.d_expert + spec.d_model))
     widest = max(3 * spec.n_heads * seq_len * seq_len, (3 if spec.gated else 2) * seq_len * width)
-    needed = 4 * (weight_elements + batch * (widest + seq_len * spec.vocab_size + 8 * seq_len * spec.d_model))
-    require_bytes(needed, "the forward pass", way_out)
+    elements = batch * (widest + seq_len * spec.vocab_size + 8 * seq_len * spec.d_model)
+    require_bytes(weight_bytes + number_bytes * elements, "the forward pass", way_out)
 
 
 def require_bytes(needed: int, what: str, hint: str) -> None:

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from tfinspect.dims import bind, mismatch
 from tfinspect.errors import CheckFailed
-from tfinspect.measured import params
+from tfinspect.measured import params, weights
 from tfinspect.measured.dispatch import Watcher, without_compiler
-from tfinspect.measured.memory import require_room
 from tfinspect.measured.operators import Call, first_shape, operator
 from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import Model, build
 from tfinspect.results.trace import Candidate, Stats
+from tfinspect.results.weights import Filled, Weights
 from tfinspect.spec import ModelSpec
 
 __all__ = ["Observed", "Recorder", "Traced", "statistics", "trace"]
@@ -49,6 +49,8 @@ class Traced:
     """Every named tensor, in the order in which they arose."""
     params: int
     """Unique parameters of the model that ran."""
+    filled: Filled
+    """Where their numbers come from, and their format."""
     uncounted: tuple[str, ...]
     """Operators that nobody counted, where operators were watched."""
     candidates: tuple[tuple[Candidate, ...], ...]
@@ -123,6 +125,8 @@ def trace(
     lengths: Sequence[int] | None = None,
     seed: int = 0,
     source: Sequence[Sequence[int]] = (),
+    given: Weights | None = None,
+    dtype: str | None = None,
     meta: bool = False,
     ops: bool = False,
     stats: Callable[[str], bool] = lambda name: False,
@@ -132,17 +136,20 @@ def trace(
 
     Shapes:  ids [B, T], rows of one length; lengths [B], how many of each row are text (the rest is padding);
              source [B, M], what an encoder–decoder reads besides.
-    Raises:  InputError where the weights and the pass do not fit into memory; CheckFailed where a tensor has another
-             shape than it claims.
+    Raises:  InputError as `weights.model` does; CheckFailed where a tensor has another shape than it claims.
     """
     batch, seq_len = len(ids), len(ids[0])
-    if not meta:
-        require_room(spec, params.count(spec).total, batch, max(seq_len, len(source[0]) if source else 0))
-    model = build(spec, device="meta" if meta else "cpu", seed=seed)
+    if meta:
+        model = build(spec, device="meta").to(getattr(torch, dtype or "float32"))
+    else:
+        longest = max(seq_len, len(source[0]) if source else 0)
+        way_out = "--meta traces the shapes without memory"
+        model = weights.model(spec, given, batch=batch, seq_len=longest, seed=seed, dtype=dtype, way_out=way_out)
     tokens, read = _ids(ids, meta), _ids(source, meta) if source else None
     recorder = Recorder(bind(spec, batch, seq_len, n_source=len(source[0]) if source else 0), stats=stats)
     candidates = run(model, tokens, recorder, lengths or [seq_len] * batch, ops=ops, top=top, source=read)
-    return Traced(tuple(recorder.seen), params.counted(model).total, tuple(recorder.uncounted), candidates)
+    filled = weights.filled(given, model)
+    return Traced(tuple(recorder.seen), params.counted(model).total, filled, tuple(recorder.uncounted), candidates)
 
 
 def _ids(rows: Sequence[Sequence[int]], meta: bool) -> Tensor:

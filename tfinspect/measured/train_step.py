@@ -20,13 +20,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfinspect.measured import params
+from tfinspect.measured import params, weights
 from tfinspect.measured.dispatch import without_compiler
 from tfinspect.measured.surroundings import plain_torch
 from tfinspect.model.build import decoder
 from tfinspect.model.tap import Tap
 from tfinspect.model.transformer import Transformer
 from tfinspect.results.train_step import Held, Losses, Optimizer, Stage, StageName, Update
+from tfinspect.results.weights import Filled, Weights
 from tfinspect.spec import ModelSpec
 
 __all__ = ["Arrived", "Kept", "TiedGradient", "Trained", "by_formula", "loss_by_hand", "sha256", "train_step", "update"]
@@ -85,18 +86,30 @@ class Trained:
     """What zero_grad leaves in the place of a gradient."""
     uncleared: int
     """Gradients that are not 0 after it."""
+    filled: Filled = dataclasses.field(default_factory=Filled)
+    """Where the parameters' numbers came from, and their format."""
 
 
 @plain_torch()
 def train_step(
-    spec: ModelSpec, ids: Sequence[Sequence[int]], *, lengths: Sequence[int], optimizer: Optimizer, seed: int = 0
+    spec: ModelSpec,
+    ids: Sequence[Sequence[int]],
+    *,
+    lengths: Sequence[int],
+    optimizer: Optimizer,
+    seed: int = 0,
+    given: Weights | None = None,
+    dtype: str | None = None,
 ) -> Trained:
     """One training step on a batch of token ids, with everything that each stage changed and left alone.
 
     Shapes:  ids [B, T], rows of one length; lengths [B], how many of each row are text (the rest is padding).
+    Raises:  InputError as `weights.trainable` does.
     """
     with without_compiler(), torch.random.fork_rng(devices=[]):
-        return _walk(_Run(decoder(spec, seed=seed).train(), torch.tensor(ids), lengths, seed), optimizer)
+        model = weights.trainable(spec, given, seed=seed, dtype=dtype)
+        trained = _walk(_Run(model, torch.tensor(ids), lengths, seed), optimizer)
+    return dataclasses.replace(trained, filled=weights.filled(given, model))
 
 
 class Kept:

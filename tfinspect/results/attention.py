@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from tfinspect.results.agreement import Agreement
 from tfinspect.results.report import Answer
@@ -18,10 +18,10 @@ from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Shades, Table
 from tfinspect.results.texts import Text
 from tfinspect.results.tokens import CharPart, Token
+from tfinspect.results.weights import Filled
 
-__all__ = ["AttendedText", "Attention", "Dtype", "Matrix"]
+__all__ = ["AttendedText", "Attention", "Matrix"]
 
-Dtype: TypeAlias = Literal["float32", "float64"]
 Matrix: TypeAlias = tuple[tuple[float, ...], ...]
 
 #: Positions that a table shows. JSON always has all.
@@ -88,10 +88,15 @@ class Attention(Answer):
     """Which of its heads, from 0."""
     texts: tuple[AttendedText, ...]
     seed: int
-    """Seed of the random weights."""
-    dtype: Dtype
-    """Number format of the torch model."""
+    """Seed of the weights, where they are random."""
+    filled: Filled = dataclasses.field(default_factory=Filled)
+    """Where the numbers of the parameters come from, and their format."""
     agreements: tuple[Agreement, ...] = ()
+
+    @property
+    def dtype(self) -> str:
+        """Number format of the torch model."""
+        return self.filled.dtype
 
     @property
     def key_head(self) -> int:
@@ -110,9 +115,9 @@ class Attention(Answer):
         spec = self.subject.spec
         reads = f", which reads key head {self.key_head}" if spec.n_kv_heads != spec.n_heads else ""
         return (
-            f"{self.subject.opening()}. Layer {self.layer}, head {self.head}{reads}; {self.dtype}, random weights, "
-            f"seed {self.seed}. A row is a position that asks, a column one that answers; both count from 0. "
-            f"weights = softmax({self.product} + mask), row by row."
+            f"{self.subject.opening()}. Layer {self.layer}, head {self.head}{reads}; "
+            f"{self.filled.words(self.seed)}. A row is a position that asks, a column one that answers; both count "
+            f"from 0. weights = softmax({self.product} + mask), row by row."
         )
 
     def tables(self) -> tuple[Table, ...]:
@@ -127,8 +132,9 @@ class Attention(Answer):
             "layer": self.layer,
             "head": self.head,
             "key_head": self.key_head,
-            "seed": self.seed,
+            "seed": self.seed if self.filled.random else None,
             "dtype": self.dtype,
+            "weights": self.filled.to_dict(),
             "texts": [
                 {
                     "text": attended.text.text,
@@ -178,8 +184,8 @@ class Attention(Answer):
             spread = "A row that sees n positions has at most log2(n) bits."
         else:
             spread = "Row i spreads over i + 1 positions and has at most log2(i + 1) bits."
-        random = "The model's parameters are random, so the pattern means nothing; mask and sums hold for any."
-        return f"{dash}{spread} {random}"
+        random = " The model's parameters are random, so the pattern means nothing; mask and sums hold for any."
+        return f"{dash}{spread}{random if self.filled.random else ''}"
 
 
 def _numbers(

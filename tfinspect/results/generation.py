@@ -15,6 +15,7 @@ from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
 from tfinspect.results.tokens import visible
+from tfinspect.results.weights import Filled
 
 __all__ = ["Candidate", "Continuation", "Generation", "Sampling", "Step"]
 
@@ -151,7 +152,7 @@ class Generation(Answer):
     subject: Subject
     sampling: Sampling
     seed: int
-    """Seed of the random weights, and of the generator that all draws come from."""
+    """Seed of the generator that all draws come from, and of the weights where they are random."""
     cached: bool
     """Whether keys and values of past positions were kept."""
     rows: tuple[Continuation, ...]
@@ -162,6 +163,8 @@ class Generation(Answer):
     """Bytes of the cache in letters."""
     steps_shown: bool = False
     """Whether the tables show each step; JSON always has all."""
+    filled: Filled = dataclasses.field(default_factory=Filled)
+    """Where the numbers of the parameters come from, and their format."""
     agreements: tuple[Agreement, ...] = ()
 
     @property
@@ -193,10 +196,12 @@ class Generation(Answer):
     def conventions(self) -> str:
         """The spec, the run, how a token is chosen, and what is counted."""
         kept = "a KV cache" if self.cached else "no KV cache"
-        drawn = "" if self.sampling.greedy else " of weights and draws"
+        run = self.filled.words(self.seed)
+        if not self.sampling.greedy:
+            run += " of weights and draws" if self.filled.random else f", seed {self.seed} of draws"
         return (
             f"{self.subject.opening()}. {_some(self.n_new, 'new token')} after [B, T] = "
-            f"{brackets((self.batch, self.prompt_len))}, float32, random weights, seed {self.seed}{drawn}, {kept}; "
+            f"{brackets((self.batch, self.prompt_len))}, {run}, {kept}; "
             f"{self.sampling}. MACs: multiplications of matrix products, 1 multiply-add = 1 multiplication = 2 FLOPs; "
             "attention in full, head at the last position only."
         )
@@ -213,6 +218,7 @@ class Generation(Answer):
             "conventions": self.conventions,
             "model": self.subject.to_dict(),
             "seed": self.seed,
+            "weights": self.filled.to_dict(),
             "sampling": {**dataclasses.asdict(self.sampling), "greedy": self.sampling.greedy},
             "cached": self.cached,
             "batch": self.batch,
@@ -241,9 +247,11 @@ class Generation(Answer):
                 shown = ids[:_SHOWN_IDS] if part == "prompt" else ids
                 listed = " ".join(map(str, shown)) + (" …" if len(shown) < len(ids) else "")
                 rows.append(Row({"part": part + of_row, "ids": listed, "text": _seen(data)}))
-        notes = [
-            "The weights are random, so the new text is noise. Shapes, choices, work and bytes are those of a run."
-        ]
+        notes = []
+        if self.filled.random:
+            notes.append(
+                "The weights are random, so the new text is noise. Shapes, choices, work and bytes are those of a run."
+            )
         if any(row.new_data is None for row in self.rows):
             notes.append("Ids that are not of GPT-2's vocabulary have no text.")
         return Table("Generated", columns, tuple(rows), tuple(notes))

@@ -18,8 +18,9 @@ from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Given, Row, Table
 from tfinspect.results.texts import Text, one_line, text_table
+from tfinspect.results.weights import Filled
 
-__all__ = ["STEPS", "Candidate", "Op", "Stage", "Stats", "TensorRow", "Trace"]
+__all__ = ["SHORT_DTYPES", "STEPS", "Candidate", "Op", "Stage", "Stats", "TensorRow", "Trace"]
 
 Stage = Literal["", "encoder", "decoder"]
 """One of the two stacks of an encoder–decoder; empty in a model of one."""
@@ -37,7 +38,7 @@ STEPS: Final[Mapping[int, str]] = {
 }
 
 #: How dtypes are written before sizes, as torch's own graphs do: f32[1, 16, 768].
-_SHORT: Final[Mapping[str, str]] = {
+SHORT_DTYPES: Final[Mapping[str, str]] = {
     "float64": "f64",
     "float32": "f32",
     "float16": "f16",
@@ -151,7 +152,7 @@ class Trace(Answer):
     """T: positions of each row, padding included."""
     device: Literal["cpu", "meta"]
     seed: int
-    """Seed of the random weights."""
+    """Seed of the weights, where they are random."""
     tensors: tuple[TensorRow, ...]
     """All tensors, whatever is shown."""
     shown_blocks: tuple[int, ...]
@@ -166,6 +167,8 @@ class Trace(Answer):
     """Whether sources were given; otherwise the encoder read what the decoder reads."""
     tokenizer_note: str = ""
     """What to know of the ids where the model's tokenizer is another than the one that split the texts."""
+    filled: Filled = dataclasses.field(default_factory=Filled)
+    """Where the numbers of the parameters come from, and their format."""
     agreements: tuple[Agreement, ...] = ()
 
     @property
@@ -199,11 +202,12 @@ class Trace(Answer):
     @property
     def conventions(self) -> str:
         """The spec, the run, and what is counted."""
-        where = "on the meta device, no values" if self.device == "meta" else f"random weights, seed {self.seed}"
+        meta = self.device == "meta"
+        run = f"{self.filled.dtype}, on the meta device, no values" if meta else self.filled.words(self.seed)
         source = f"[B, M] = {brackets((self.batch, self.source_len))} source ids and " if self.sources else ""
         return (
             f"{self.subject.opening()}. One forward pass over {source}[B, T] = {brackets((self.batch, self.seq_len))}, "
-            f"float32, {where}. MACs: multiplications of matrix products, 1 multiply-add = 1 multiplication = 2 FLOPs; "
+            f"{run}. MACs: multiplications of matrix products, 1 multiply-add = 1 multiplication = 2 FLOPs; "
             f"{', '.join(self._counted())}."
         )
 
@@ -240,7 +244,8 @@ class Trace(Answer):
             "batch": self.batch,
             "seq_len": self.seq_len,
             "device": self.device,
-            "seed": None if self.device == "meta" else self.seed,
+            "seed": self.seed if self.device == "cpu" and self.filled.random else None,
+            "weights": self.filled.to_dict(),
             "texts": [text.to_dict(self.seq_len) for text in self.texts],
             "source_len": self.source_len or None,
             "sources": [text.to_dict(self.source_len) for text in self.sources] or None,
@@ -297,7 +302,7 @@ class Trace(Answer):
             yield f"Each of {spec.n_kv_heads} key heads serves {spec.n_heads // spec.n_kv_heads} query heads."
         if spec.positions == "relative":
             yield "The relative bias of a stack stands on the scores of its first block, and serves all."
-        if self.device == "cpu" and self.candidates:
+        if self.candidates and self.filled.random:
             yield "The weights are random, so the values mean nothing; shapes, parameters and work are exact."
 
     def _tensor_rows(self) -> Iterator[Row]:
@@ -356,7 +361,7 @@ def _cells(row: TensorRow) -> dict[str, Cell]:
     return {
         "name": row.label,
         "dims": brackets(row.dims),
-        "sizes": _SHORT.get(row.dtype, row.dtype) + brackets(row.sizes),
+        "sizes": SHORT_DTYPES.get(row.dtype, row.dtype) + brackets(row.sizes),
         "bytes": row.n_bytes,
         "params": row.params or None,
         "multiplications": row.multiplications or None,

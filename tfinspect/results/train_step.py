@@ -24,6 +24,7 @@ from tfinspect.results.report import Answer
 from tfinspect.results.subject import Subject
 from tfinspect.results.table import Cell, Column, Row, Table
 from tfinspect.results.texts import Text, one_line
+from tfinspect.results.weights import Filled
 
 __all__ = [
     "STAGES", "Gradient", "Held", "KeptTerm", "Losses", "Optimizer", "OptimizerName", "Stage", "StageName", "Tied",
@@ -224,7 +225,7 @@ class TrainStep(Answer):
     seq_len: int
     """T: positions of each row, padding included."""
     seed: int
-    """Seed of the random weights, and of dropout where the model has any."""
+    """Seed of the weights where they are random, and of dropout where the model has any."""
     optimizer: Optimizer
     parameters: Held
     stages: tuple[Stage, ...]
@@ -244,6 +245,8 @@ class TrainStep(Answer):
     """What zero_grad leaves in the place of a gradient."""
     shown_blocks: tuple[int, ...]
     """Blocks whose gradients the tables show tensor by tensor; the others are folded."""
+    filled: Filled = dataclasses.field(default_factory=Filled)
+    """Where the numbers of the parameters come from, and their format."""
     agreements: tuple[Agreement, ...] = ()
 
     @property
@@ -271,10 +274,12 @@ class TrainStep(Answer):
     @property
     def conventions(self) -> str:
         """The spec, the run, and what is counted."""
-        dropout = f", dropout {self.subject.spec.dropout:g}" if self.subject.spec.dropout else ""
+        dropout, run = self.subject.spec.dropout, self.filled.words(self.seed)
+        if dropout:
+            run += f", dropout {dropout:g}" + (f", seed {self.seed}" if not self.filled.random else "")
         return (
-            f"{self.subject.opening()}. One training step on [B, T] = {brackets((self.batch, self.seq_len))}, float32, "
-            f"random weights, seed {self.seed}{dropout}; {self.optimizer.title}. Attention runs equation by equation. "
+            f"{self.subject.opening()}. One training step on [B, T] = {brackets((self.batch, self.seq_len))}, "
+            f"{run}; {self.optimizer.title}. Attention runs equation by equation. "
             "Bytes are of tensors, each storage once; norms are Euclidean; losses are in nats."
         )
 
@@ -306,6 +311,7 @@ class TrainStep(Answer):
             "batch": self.batch,
             "seq_len": self.seq_len,
             "seed": self.seed,
+            "weights": self.filled.to_dict(),
             "texts": [{"text": t.text, "ids": list(t.ids), "n_padding": self.seq_len - len(t.ids)} for t in self.texts],
             "optimizer": {**dataclasses.asdict(self.optimizer), "formula": self.optimizer.formula},
             "parameters": _held_dict(self.parameters),

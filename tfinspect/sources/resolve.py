@@ -11,6 +11,7 @@ from typing import Any
 from tfinspect.errors import InputError
 from tfinspect.presets import DEFAULT, PRESETS, preset
 from tfinspect.results.subject import Subject
+from tfinspect.results.weights import Weights
 from tfinspect.spec import ModelSpec, derive
 
 __all__ = ["Source", "resolve"]
@@ -20,19 +21,33 @@ __all__ = ["Source", "resolve"]
 class Source(Subject):
     """The model that a command is about, and how it was come by; its name is a preset's, a family's, or "custom"."""
 
+    weights: Weights | None = None
+    """A checkpoint's tensors, where the model comes with them."""
+
 
 def resolve(
-    preset_name: str | None = None, *, target: str | None = None, config: str | None = None, **given: Any
+    preset_name: str | None = None,
+    *,
+    target: str | None = None,
+    config: str | None = None,
+    weights: str | None = None,
+    **given: Any,
 ) -> Source:
     """The model that a preset, a config.json or either of them names, with the fields that are not None changed.
 
     GPT-2 Small where none is named. A target is a preset's name, or the path of a config.json or of a directory that
     holds one. A spec that equals a preset's is that preset, however it was typed: ``--d 1024 --layers 24`` is
-    gpt2-medium.
+    gpt2-medium. Weights are the path of a checkpoint; where no model is named besides, it is that of the config.json
+    beside them, or else what their names and shapes tell.
 
     Raises:  InputError for two models, a target that is neither or both, an unknown preset, a configuration that cannot
-             be used, or an invalid field.
+             be used, an invalid field, or a checkpoint that cannot be read.
+
+    >>> tfinspect.resolve(d_model=640, n_layers=6).derived
+    ('d_ff = 4·d = 2560', 'heads = d/64 = 10')
     """
+    if weights is not None:
+        return _with_weights(weights, {"preset_name": preset_name, "target": target, "config": config}, given)
     named = {"MODEL": target, "--preset": preset_name, "--config": config}
     for way, name in named.items():
         if name == "":
@@ -52,6 +67,42 @@ def resolve(
         if spec == known.spec:
             return Source(known.name, known.title, spec, known.source, rules, known.remark)
     return Source("custom", "custom model", spec, f"{base.name} with {_changed(base.spec, spec, given)} changed", rules)
+
+
+def _with_weights(weights: str, named: Mapping[str, str | None], given: Mapping[str, Any]) -> Source:
+    """A model with a checkpoint's tensors: the one that is named, that of the config.json beside them, or their own."""
+    from tfinspect.sources import weights as checkpoints
+
+    if not weights:
+        raise InputError("--weights is ''", "give a checkpoint: a safetensors file, an index, or a directory")
+    path = Path(weights)
+    source = None
+    if any(name is not None for name in named.values()):
+        source = resolve(**named, **given)
+    elif (beside := _beside(path)) is not None:
+        source = _configured(beside, given)
+    if source is not None:
+        found = checkpoints.read(path, kind=source.name, spec=source.spec)
+    else:
+        found = checkpoints.read(path)
+        assert found.spec is not None
+        spec, rules = derive(found.spec, given)
+        origin = f"names and shapes of {weights} ({found.weights.family})"
+        if spec != found.spec:
+            origin += f", with {_changed(found.spec, spec, given)} changed"
+        untold = (f"not told by the file: {', '.join(found.untold)}",) if found.untold else ()
+        family = found.weights.family
+        source = Source(family, f"{family} of {weights}", spec, origin, (*untold, *rules))
+    return dataclasses.replace(source, weights=found.weights)
+
+
+def _beside(path: Path) -> Path | None:
+    """The config.json in a checkpoint's directory; None where there is none."""
+    try:
+        found = (path if path.is_dir() else path.parent) / "config.json"
+        return found if found.is_file() else None
+    except (OSError, ValueError):
+        return None
 
 
 def _told_apart(target: str) -> tuple[str | None, str | None]:
