@@ -48,6 +48,12 @@ def test_a_table_by_index_and_by_the_beginning_of_its_title() -> None:
     assert figures == {None: 2, 0: 1, -2: 1, "Input": 1, "inp": 1, "WORK": 2}
 
 
+def test_the_main_table_by_its_place() -> None:
+    pytest.importorskip("pandas")
+    reading = tfinspect.reconcile(163_037_184, tfinspect.preset("gpt2"))
+    assert reading.to_dataframe().attrs["title"] == "What gives 163,037,184"
+
+
 def test_the_ledger_of_gpt2_small_without_its_total() -> None:
     pytest.importorskip("pandas")
     ledger = tfinspect.params(tfinspect.ModelSpec(), check=False)

@@ -153,6 +153,7 @@ class Reconciliation(Answer):
     """Which conventions give a number, or that none is known to."""
 
     schema: ClassVar[str] = "tfinspect.reconciliation/1"
+    main_table: ClassVar[int] = 1
 
     subject: Subject
     given: Number

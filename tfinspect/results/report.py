@@ -38,8 +38,8 @@ class Report(Protocol):
 class Answer:
     """What every result class inherits: how a notebook shows it, and its tables as data frames."""
 
-    main_table: ClassVar[str] = ""
-    """Title of the table that answers the question; the first table where it is empty."""
+    main_table: ClassVar[int | str] = 0
+    """The table that answers the question: its place, or its title."""
 
     def unfolded(self) -> Any:
         """The same answer with every row in its tables, where they fold some."""
@@ -57,8 +57,8 @@ class Answer:
         from tfinspect.results.frame import frame
 
         whole = self.unfolded() if isinstance(self, Answer) else self
-        wanted = table if table is not None else getattr(self, "main_table", "") or 0
-        return frame(_chosen(whole.tables(), wanted))
+        main = self.main_table if isinstance(self, Answer) else 0
+        return frame(_chosen(whole.tables(), main if table is None else table))
 
     def _repr_mimebundle_(self: Report, **_: Any) -> dict[str, str]:
         """One line where IPython shows text: the fields, which hold everything, would fill the file of a notebook."""
