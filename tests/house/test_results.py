@@ -8,36 +8,63 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import torch
+from torch import nn
 
 import tfinspect
+from tests.checkpoints import shapes_of, write
 from tests.verify.models import Unmasked
 from tfinspect import results
+from tfinspect.inspectors.check import check
 from tfinspect.inspectors.presets import presets
 from tfinspect.render.output import document
 from tfinspect.results.report import Answer
 from tfinspect.results.table import Shades
+from tfinspect.sources.checkpoint_files import checkpoint
+from tfinspect.sources.hf_config import from_dict
 
 TINY: Final = tfinspect.preset("tiny-568")
 IDS: Final = [[3, 1, 4, 1, 5]]
 
-#: A result of each class, by the class's name.
-MADE: Final[Mapping[str, Callable[[], Any]]] = {
-    "Attention": lambda: tfinspect.attention(TINY, ids=IDS),
-    "Checks": lambda: tfinspect.checks("A3.1.1", "A4.2", trials=1, explain=True),
-    "Claims": lambda: tfinspect.claims(),
-    "Comparison": lambda: tfinspect.compare([TINY, tfinspect.preset("mixtral-8x7b"), tfinspect.preset("t5-small")]),
-    "DecodedIds": lambda: tfinspect.decode([15496, 11, 164, 240]),
-    "Flops": lambda: tfinspect.flops(TINY, seq_len=4, sweep=(8, 64), passes=True, rules=True),
-    "Generation": lambda: tfinspect.generate(TINY, ids=IDS, max_new=2),
-    "ModelChecks": lambda: tfinspect.model_checks(Unmasked(), trials=1),
-    "Params": lambda: tfinspect.params(TINY, per_tensor=True, expect=568),
-    "Presets": lambda: presets("gpt"),
-    "TokenReport": lambda: tfinspect.tokens("蒔絵 <b>$x$</b>", "", b"\xff", merges=True),
-    "Trace": lambda: tfinspect.trace(TINY, ids=IDS, stats=True, ops=True, last=True),
-    "TrainStep": lambda: tfinspect.train_step(TINY, ids=IDS),
+STACK: Final = nn.Sequential(nn.Sequential(nn.Linear(4, 8), nn.ReLU()), nn.TransformerEncoderLayer(8, 2, 16))
+
+CONFIG: Final[dict[str, Any]] = {
+    "model_type": "gpt2", "vocab_size": 97, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 32,
+}  # fmt: skip
+
+
+def saved(folder: Path) -> Path:
+    """A checkpoint whose head is untied and whose configuration says that it is tied."""
+    write(folder / "model.safetensors", {**shapes_of("gpt2", from_dict(CONFIG).spec), "lm_head.weight": (97, 24)})
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    return folder
+
+
+#: A result of each class, by the class's name, with a folder to make it in.
+MADE: Final[Mapping[str, Callable[[Path], Any]]] = {
+    "Attention": lambda _: tfinspect.attention(TINY, ids=IDS),
+    "Checks": lambda _: tfinspect.checks("A3.1.1", "A4.2", trials=1, explain=True),
+    "CheckpointCheck": lambda folder: check(checkpoint(saved(folder))),
+    "Claims": lambda _: tfinspect.claims(),
+    "Comparison": lambda _: tfinspect.compare([TINY, tfinspect.preset("mixtral-8x7b"), tfinspect.preset("t5-small")]),
+    "DecodedIds": lambda _: tfinspect.decode([15496, 11, 164, 240]),
+    "Flops": lambda _: tfinspect.flops(TINY, seq_len=4, sweep=(8, 64), passes=True, rules=True),
+    "Generation": lambda _: tfinspect.generate(TINY, ids=IDS, max_new=2),
+    "ModelChecks": lambda _: tfinspect.model_checks(Unmasked(), trials=1),
+    "ModuleFlops": lambda _: tfinspect.flops(STACK, torch.zeros(3, 5, 4)),
+    "ModuleParams": lambda _: tfinspect.params(STACK, per_tensor=True),
+    "ModuleTrace": lambda _: tfinspect.trace(STACK, torch.zeros(3, 5, 4), ops=True, stats=True, time=True, memory=True),
+    "Params": lambda _: tfinspect.params(TINY, per_tensor=True, expect=568),
+    "Presets": lambda _: presets("gpt"),
+    "Reconciliation": lambda _: tfinspect.reconcile("163M", tfinspect.preset("gpt2")),
+    "StoredParams": lambda folder: tfinspect.params(tfinspect.headers(saved(folder)), per_tensor=True),
+    "TokenReport": lambda _: tfinspect.tokens("蒔絵 <b>$x$</b>", "", b"\xff", merges=True),
+    "Trace": lambda _: tfinspect.trace(TINY, ids=IDS, stats=True, ops=True, last=True),
+    "TrainStep": lambda _: tfinspect.train_step(TINY, ids=IDS),
 }
 
 
@@ -54,7 +81,7 @@ def classes() -> dict[str, type]:
 CLASSES: Final = classes()
 
 #: What stands in the place of a number where there is none.
-WORDS: Final = ("n/a", "-", "−∞")
+WORDS: Final = ("n/a", "-", "−∞", "shared")
 
 
 def listed(value: Any) -> Any:
@@ -65,8 +92,8 @@ def listed(value: Any) -> Any:
 
 
 @pytest.fixture(scope="module", params=MADE)
-def report(request: pytest.FixtureRequest) -> Any:
-    made = MADE[request.param]()
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    made = MADE[request.param](tmp_path_factory.mktemp("result"))
     assert type(made).__name__ == request.param
     return made
 
@@ -108,7 +135,7 @@ def test_tables_have_titles_and_columns_of_their_own(report: Any) -> None:
         assert len(set(keys)) == len(keys) > 0
         assert not {"heading", "level"} & set(keys)  # what a data frame adds
         for row in table.rows:
-            said = {key for key, cell in row.cells.items() if cell is not None}
+            said = {key for key, cell in row.cells.items() if cell not in (None, "")}
             assert said <= set(keys), (table.title, said - set(keys))
 
 
