@@ -107,7 +107,7 @@ def test_a_trace_shows_modules_and_shapes_and_what_the_code_prints_goes_aside(
 
 
 def test_parameters_need_no_input(called: Called) -> None:
-    ended = called("params", "--module", "their_models:Model", "--expect", "527")  # 31·8 + 8·31 + 31
+    ended = called("params", "--module", "their_models:Model", "--expect", "527", "--no-check")  # 31·8 + 8·31 + 31
     assert ended.code == 0
     assert "527" in ended.out
     ended = called("params", "--module", "their_models:Model", "--expect", "528")
@@ -163,11 +163,18 @@ def test_a_failing_pass_is_shown_up_to_there_and_ends_with_2(called: Called) -> 
     last = ended.err.splitlines()[-1]
     assert last.startswith("error: ")
     assert "KeyError: '[bold]no such thing[/bold]'" in last
+    assert "try --input" not in last
     ended = called("trace", *words, "--json")
     assert (ended.code, json.loads(ended.out)["calls"][1]["path"]) == (2, "tokens")
     ended = called("flops", *words)
     assert (ended.code, ended.out) == (2, "")
     assert "KeyError" in ended.err.splitlines()[-1]
+
+
+def test_a_first_layer_that_raises_is_told_with_an_input_that_fits(called: Called) -> None:
+    ended = called("trace", "--module", "their_models:Model", "--input", "f32[2,5]")
+    assert ended.code == 2
+    assert ended.err.endswith('; the first layer is Embedding(31, 8): try --input "int64[1,16]<31"\n')
 
 
 def test_an_id_beyond_the_table_is_named(called: Called) -> None:
@@ -241,8 +248,8 @@ def test_options_of_the_run_are_taken(called: Called) -> None:
         (["trace", "--module", "their_models:Model", "--untied"], "--untied is for the built-in models"),
         (["trace", "--module", "their_models:Model", "--preset", "gpt2"], "--preset is for the built-in models"),
         (["params", "--module", "their_models:Model", "gpt2"], "MODEL is for the built-in models, not for --module"),
-        (["params", "--module", "their_models:Model", "--no-check"], "--no-check is for the built-in models"),
         (["flops", "--module", "their_models:Model", "--n", "8"], "--n is for the built-in models, not for --module"),
+        (["flops", "--module", "their_models:Model", "--head", "last"], "--head is for the built-in models"),
         (["flops", "--module", "their_models:Model", "--rules"],
          "--rules is for the built-in models, not for --module; leave out the one or the other"),
         (["trace", "--input", "f32[2]", "hi"], "--input is for --module; for example --module my_model:build"),

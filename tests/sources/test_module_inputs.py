@@ -17,7 +17,7 @@ from torch import nn
 from tfinspect.errors import InputError
 from tfinspect.measured.inputs import named, resized
 from tfinspect.sources.input_spec import BYTES
-from tfinspect.sources.module_inputs import example, given, initialise, require_inputs
+from tfinspect.sources.module_inputs import advice, example, given, initialise, require_inputs
 
 OWN = """
 import torch
@@ -207,6 +207,12 @@ def test_the_hint_names_the_layer_and_what_forward_needs() -> None:
         'the first layer is Linear(4, 2): try --input "g=float32[1,4]"; forward needs g, x'
     )
     assert example(nn.ReLU()) == 'say its number format and sizes: --input "float32[1,16]"'
+
+
+def test_advice_is_for_the_first_layer_alone() -> None:
+    module = nn.Sequential(nn.Dropout(), nn.Embedding(9, 4), nn.Linear(5, 5))
+    assert advice(module, "1") == 'the first layer is Embedding(9, 4): try --input "int64[1,16]<9"'
+    assert advice(module, "2") == advice(module, "") == advice(nn.ReLU(), "") == ""
 
 
 def test_a_module_that_takes_nothing_needs_no_input() -> None:

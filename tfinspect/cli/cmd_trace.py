@@ -58,7 +58,7 @@ def _of_module(
     from tfinspect.inspectors import modules as inspector
     from tfinspect.render.progress import working
     from tfinspect.results.agreement import require
-    from tfinspect.sources.module_inputs import example
+    from tfinspect.sources.module_inputs import advice
 
     with working("running the module"), aside():
         own, call = called_with(module, given, input_file, inputs, seed=seed, meta=meta)
@@ -68,7 +68,8 @@ def _of_module(
         )  # fmt: skip
     show(report, as_json)
     if report.failure is not None:
-        raise InputError(report.failure, example(own.module))
+        raised = [call.path for call in report.calls if not call.finished]
+        raise InputError(report.failure, advice(own.module, raised[-1]) if raised else "")
     require(report.agreements)
 
 
@@ -120,8 +121,8 @@ def trace(
       tfinspect trace "Hello, world!" --blocks none --last
       tfinspect trace --ids 3,1,4,1,5,9 --preset tiny-568 --stats
       tfinspect trace --preset mixtral-8x7b --meta "Hello, world!"
-      tfinspect trace --weights gpt2/ --last "Hello, world!"
       tfinspect trace --module my_model:build --input "int64[2,16]<50257"
+      tfinspect trace --weights gpt2/ --last "Hello, world!"
     """
     from tfinspect.inspectors import trace as inspector
     from tfinspect.render.output import Output

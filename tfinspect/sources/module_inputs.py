@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tfinspect.measured.inputs import Inputs
 
-__all__ = ["Given", "example", "given", "initialise", "require_inputs"]
+__all__ = ["Given", "advice", "example", "given", "initialise", "require_inputs"]
 
 _NO_MEMORY: Final = "give smaller sizes, or --meta for shapes without memory"
 
@@ -111,8 +111,14 @@ def example(module: nn.Module) -> str:
     name = f"{keyword}=" if keyword and keyword == needed[0] else ""
     if found is None:
         return f'say its number format and sizes: --input "{name}float32[1,16]"{also}'
-    layer, spec = found
+    _, layer, spec = found
     return f'the first layer is {layer}: try --input "{name}{spec}"{also}'
+
+
+def advice(module: nn.Module, path: str) -> str:
+    """What to write where the module at a path raised: an input that fits, if it is the first layer; else nothing."""
+    first = next(_first_layers(module), None)
+    return example(module) if first is not None and first[0] == path else ""
 
 
 def _made(function: str, seed: int) -> input_file.Call:
@@ -211,27 +217,34 @@ def _parameters(module: nn.Module) -> list[inspect.Parameter]:
         return []
 
 
-def _first_layers(module: nn.Module) -> Iterator[tuple[str, str]]:
-    """Layers that say what they take, in the order in which the module has them: each with an input for it."""
+def _first_layers(module: nn.Module) -> Iterator[tuple[str, str, str]]:
+    """Layers that say what they take, in the order in which the module has them: (path, words, an input for it)."""
+    for path, layer in module.named_modules():
+        words, spec = _taken(layer)
+        if spec:
+            yield path, words, spec
+
+
+def _taken(layer: nn.Module) -> tuple[str, str]:
+    """(a layer in words, an input for it); nothing for one that does not say what it takes."""
     from torch import nn
 
-    for layer in module.modules():
-        name = type(layer).__name__
-        if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
-            yield f"{name}({layer.num_embeddings}, {layer.embedding_dim})", f"int64[1,16]<{layer.num_embeddings}"
-            continue
-        weight = next(layer.parameters(), None)
-        dtype = "float32" if weight is None else str(weight.dtype).removeprefix("torch.")
-        if isinstance(layer, nn.Linear):
-            yield f"{name}({layer.in_features}, {layer.out_features})", f"{dtype}[1,{layer.in_features}]"
-        elif isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
-            side = 224 if layer.kernel_size[0] >= 7 else 32
-            sides = ",".join([str(side)] * len(layer.kernel_size))
-            yield f"{name}({layer.in_channels}, {layer.out_channels})", f"{dtype}[1,{layer.in_channels},{sides}]"
-        elif isinstance(layer, nn.RNNBase):
-            yield f"{name}({layer.input_size}, {layer.hidden_size})", _sequence(dtype, layer, layer.input_size)
-        elif isinstance(layer, nn.MultiheadAttention):
-            yield f"{name}({layer.embed_dim}, {layer.num_heads})", _sequence(dtype, layer, layer.embed_dim)
+    name = type(layer).__name__
+    if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
+        return f"{name}({layer.num_embeddings}, {layer.embedding_dim})", f"int64[1,16]<{layer.num_embeddings}"
+    weight = next(layer.parameters(), None)
+    dtype = "float32" if weight is None else str(weight.dtype).removeprefix("torch.")
+    if isinstance(layer, nn.Linear):
+        return f"{name}({layer.in_features}, {layer.out_features})", f"{dtype}[1,{layer.in_features}]"
+    if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        side = 224 if layer.kernel_size[0] >= 7 else 32
+        sides = ",".join([str(side)] * len(layer.kernel_size))
+        return f"{name}({layer.in_channels}, {layer.out_channels})", f"{dtype}[1,{layer.in_channels},{sides}]"
+    if isinstance(layer, nn.RNNBase):
+        return f"{name}({layer.input_size}, {layer.hidden_size})", _sequence(dtype, layer, layer.input_size)
+    if isinstance(layer, nn.MultiheadAttention):
+        return f"{name}({layer.embed_dim}, {layer.num_heads})", _sequence(dtype, layer, layer.embed_dim)
+    return "", ""
 
 
 def _sequence(dtype: str, layer: Any, width: int) -> str:
