@@ -6,13 +6,17 @@ import dataclasses
 import math
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 import tfinspect
+from tests.checkpoints import write
 from tfinspect.results.frame import frame
 from tfinspect.results.report import Answer
 from tfinspect.results.table import Column, Given, Row, Shades, Table
@@ -75,6 +79,27 @@ def test_a_trace_is_whole_where_its_table_folds_blocks() -> None:
     assert table["multiplications"].dtype == "Int64"
     assert int(table["multiplications"].sum()) == trace.multiplications
     assert table["heading"][0] == "Step 1: text becomes token ids"
+
+
+def test_a_checkpoint_is_its_tensors(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    shapes = {f"h.{layer}.weight": (3, layer + 1) for layer in range(300)}
+    held = tfinspect.params(tfinspect.headers(write(tmp_path / "model.safetensors", shapes)))
+    table = held.to_dataframe()
+    assert list(table["name"]) == list(shapes)
+    assert int(table["params"].sum()) == held.total == 3 * 300 * 301 // 2
+
+
+def test_calls_of_a_module_have_their_whole_path() -> None:
+    pytest.importorskip("pandas")
+    block = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    model = nn.Sequential(block, nn.Sequential(block, nn.Linear(4, 2)))
+    table = tfinspect.trace(model, torch.zeros(3, 4)).to_dataframe()
+    calls = list(zip(table["path"], table["nth"], table["level"], strict=True))
+    assert calls == [
+        ("", 1, 0), ("0", 1, 1), ("0.0", 1, 2), ("0.1", 1, 2), ("1", 1, 1), ("1.0", 2, 2), ("1.0.0", 2, 3), ("1.0.1", 2, 3),
+        ("1.1", 1, 2),
+    ]  # fmt: skip
 
 
 def test_gradients_are_whole_where_their_table_folds_blocks() -> None:

@@ -141,7 +141,7 @@ class StoredParams(Answer):
     """What a checkpoint holds: parameters, elements and bytes, and what is missing."""
 
     schema: ClassVar[str] = "tfinspect.stored/1"
-    main_table: ClassVar[str] = "Tensors, those that repeat together"
+    main_table: ClassVar[str] = "Every tensor"
 
     path: str
     format: str
@@ -227,8 +227,8 @@ class StoredParams(Answer):
         )
 
     def unfolded(self) -> StoredParams:
-        """The same with every row in its tables."""
-        return dataclasses.replace(self, whole=True)
+        """The same with every row in its tables, and with every tensor."""
+        return dataclasses.replace(self, whole=True, per_tensor=True)
 
     def elements_of(self, role: Role) -> int:
         """Elements of the tensors of one role."""
