@@ -149,6 +149,7 @@ def test_p10_further_packings(tmp_path: Path, shapes: dict[str, Shape], params: 
     found = ledger(tmp_path, shapes)
     assert (found.total, found.rows[0].packing) == (params, packing)
     assert all(row.role == "scale" for row in found.rows[1:])
+    assert [module.tensors for module in found.modules] == ([len(shapes)] if "." in found.rows[0].name else [])
 
 
 def test_c03_a_file_that_ends_early_is_listed_and_fails(tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_c07_what_is_missing_is_listed_and_the_rest_counted(tmp_path: Path) -> N
     assert (len(found.missing_files), found.missing_tensors) == (15, ("layers.7.w",))
     assert found.total == 2 * (15 * 40 - 1)
     assert "The index says 1 bytes, and is not believed." in str(found.tables())
-    with pytest.raises(CheckFailed, match="15 files of the index are missing"):
+    with pytest.raises(CheckFailed, match="15 files are missing"):
         require(found)
 
 

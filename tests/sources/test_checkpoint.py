@@ -45,8 +45,8 @@ def test_shards_and_tensors_that_are_missing_are_listed(tmp_path: Path) -> None:
     found = read(shards(tmp_path, TWO, z="a.safetensors", gone="c.safetensors"))
     assert (found.missing_files, found.missing_tensors) == (("c.safetensors",), ("z",))
     assert found.faults == (
-        "1 files of the index are missing: c.safetensors",
-        "1 tensors of the index are in no file: z",
+        "1 file is missing: c.safetensors",
+        "1 tensor of the index is in no file: z",
     )
     assert len(found.tensors) == 2
 
@@ -56,6 +56,7 @@ def test_a_tensor_in_the_wrong_shard_is_missing_there_and_one_that_is_not_listed
     (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"x": "b.safetensors"}}))
     found = read(tmp_path)
     assert (found.missing_tensors, found.unlisted) == (("x",), ("y",))
+    assert found.remarks == ("There, and not named by the index: y.",)
 
 
 def test_two_shards_with_one_tensor_are_refused(tmp_path: Path) -> None:

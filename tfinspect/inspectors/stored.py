@@ -42,7 +42,7 @@ _BUFFERS: Final = re.compile(
 )
 #: What turns packed numbers back into weights, beside the tensor that it belongs to.
 _SCALES: Final = re.compile(
-    r"(?P<of>.+?)[._](absmax|quant_map|nested_absmax|nested_quant_map|quant_state\.[\w.]+|SCB|qzeros|scales|g_idx|"
+    r"(?P<of>.+?)(?P<joint>[._])(absmax|quant_map|nested_absmax|nested_quant_map|quant_state\.[\w.]+|SCB|qzeros|scales|g_idx|"
     r"scale|scale_inv|scale_2|shape|zero_point|global_scale|input_scale|weight_scale|input_global_scale)$"
 )
 
@@ -310,8 +310,7 @@ def _modules(rows: Iterable[StoredRow], depth: int | None) -> Iterator[ModuleSum
     for row in rows:
         node = root
         numbers: tuple[str, ...] = ()
-        *path, _ = row.name.split(".", MOST_PARTS)
-        for part in path:
+        for part in _path(row):
             numbered = part.isdecimal()
             numbers = (*numbers, part) if numbered else numbers
             node = node.inside.setdefault("*" if numbered else part, _Node())
@@ -324,6 +323,16 @@ def _modules(rows: Iterable[StoredRow], depth: int | None) -> Iterator[ModuleSum
         while depth < MOST_PARTS and _fits(_unfolded(root, depth + 1)):
             depth += 1
     yield from _unfolded(root, depth)
+
+
+def _path(row: StoredRow) -> list[str]:
+    """The modules that a tensor is in; a scale is where its weight is."""
+    *path, last = row.name.split(".", MOST_PARTS)
+    if row.role == "scale" and (found := _SCALES.fullmatch(row.name)):
+        *path, last = found["of"].split(".", MOST_PARTS)
+        if last not in ("weight", "bias") and found["joint"] == ".":
+            path.append(last)
+    return path
 
 
 def _fits(modules: Iterator[ModuleSum]) -> bool:

@@ -183,12 +183,12 @@ class Checkpoint:
             raise InputError(f"{str(header.path)!r} cannot be read: {error.strerror}") from None
 
     def _faults(self) -> Iterator[str]:
-        for names, what in (
-            (self.missing_files, "files of the index are missing"),
-            (self.missing_tensors, "tensors of the index are in no file"),
+        for names, one, many in (
+            (self.missing_files, "file is missing", "files are missing"),
+            (self.missing_tensors, "tensor of the index is in no file", "tensors of the index are in no file"),
         ):
             if names:
-                yield f"{len(names):,} {what}: {_first(names)}"
+                yield f"{len(names):,} {one if len(names) == 1 else many}: {_first(names)}"
         for header in self.headers:
             if header.missing_bytes:
                 lost = _first(header.incomplete)
@@ -196,7 +196,7 @@ class Checkpoint:
 
     def _remarks(self) -> Iterator[str]:
         if self.unlisted:
-            yield f"The index does not name {len(self.unlisted):,} tensors that are there: {_first(self.unlisted)}."
+            yield f"There, and not named by the index: {_first(self.unlisted)}."
         odd = sorted({warning for header in self.headers for warning in header.warnings})
         if odd:
             yield f"In a header: {_first(tuple(odd))}."
