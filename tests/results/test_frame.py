@@ -97,8 +97,8 @@ def test_calls_of_a_module_have_their_whole_path() -> None:
     table = tfinspect.trace(model, torch.zeros(3, 4)).to_dataframe()
     calls = list(zip(table["path"], table["nth"], table["level"], strict=True))
     assert calls == [
-        ("", 1, 0), ("0", 1, 1), ("0.0", 1, 2), ("0.1", 1, 2), ("1", 1, 1), ("1.0", 2, 2), ("1.0.0", 2, 3), ("1.0.1", 2, 3),
-        ("1.1", 1, 2),
+        ("", 1, 0), ("0", 1, 1), ("0.0", 1, 2), ("0.1", 1, 2),
+        ("1", 1, 1), ("1.0", 2, 2), ("1.0.0", 2, 3), ("1.0.1", 2, 3), ("1.1", 1, 2),
     ]  # fmt: skip
 
 
@@ -113,6 +113,15 @@ def test_tokens_are_whole_where_their_table_stops() -> None:
     report = tfinspect.tokens("a b" * 1_000, merges=True)
     assert len(report.to_dataframe()) == report.texts[0].n_tokens > 1_000
     assert len(tfinspect.decode([64] * 1_000).to_dataframe()) == 1_000
+
+
+def test_weights_are_whole_where_their_table_stops() -> None:
+    pytest.importorskip("pandas")
+    spec = tfinspect.preset("tiny-568").spec.replace(n_ctx=40)
+    weights = tfinspect.attention(spec, ids=[[1] * 40]).to_dataframe()
+    assert weights.shape == (40, 1 + 40)
+    assert weights.drop(columns="row").sum(axis=1).to_list() == pytest.approx([1] * 40, abs=1e-6)
+    assert weights["key39"].count() == 1  # all rows but the last do not see it
 
 
 def test_rows_that_sum_others_are_left_out_and_headings_are_a_column() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -80,6 +81,7 @@ class Attention(Answer):
     """One attention head on some texts, each text by itself."""
 
     schema: ClassVar[str] = "tfinspect.attention/1"
+    main_table: ClassVar[int] = 2  # the weights
 
     subject: Subject
     layer: int
@@ -91,6 +93,8 @@ class Attention(Answer):
     """Seed of the weights, where they are random."""
     filled: Filled = dataclasses.field(default_factory=Filled)
     """Where the numbers of the parameters come from, and their format."""
+    positions_shown: int = SHOWN
+    """Positions that a table shows; JSON always has all."""
     agreements: tuple[Agreement, ...] = ()
 
     @property
@@ -119,6 +123,10 @@ class Attention(Answer):
             f"{self.filled.words(self.seed)}. A row is a position that asks, a column one that answers; both count "
             f"from 0. weights = softmax({self.product} + mask), row by row."
         )
+
+    def unfolded(self) -> Attention:
+        """The same with every position in its tables."""
+        return dataclasses.replace(self, positions_shown=sys.maxsize)
 
     def tables(self) -> tuple[Table, ...]:
         """For each text: scores before the mask, the mask, the weights, and the weights as shades with entropies."""
@@ -152,18 +160,19 @@ class Attention(Answer):
         }
 
     def _tables(self, number: int) -> tuple[Table, ...]:
-        attended = self.texts[number]
+        attended, most = self.texts[number], self.positions_shown
         of = f" of text {number + 1}" if len(self.texts) > 1 else ""
         return (
-            _numbers(f"Scores{of} before the mask: {self.product}", attended, attended.products),
-            _numbers(f"Mask{of}, added to them", attended, attended.mask, infinite="−∞"),
+            _numbers(f"Scores{of} before the mask: {self.product}", attended, attended.products, most),
+            _numbers(f"Mask{of}, added to them", attended, attended.mask, most, infinite="−∞"),
             _numbers(
                 f"Weights{of}: softmax of each row",
                 attended,
                 attended.seen_weights,
+                most,
                 notes=(f"- is {self._hidden()}: masked, its weight is exactly 0.",) if self._hidden() else (),
             ),
-            _shades(f"Weights{of} as shades, and the entropy of each row", attended, self._shade_note()),
+            _shades(f"Weights{of} as shades, and the entropy of each row", attended, most, self._shade_note()),
         )
 
     def _hidden(self) -> str:
@@ -192,24 +201,25 @@ def _numbers(
     title: str,
     attended: AttendedText,
     matrix: Sequence[Sequence[float | None]],
+    most: int,
     infinite: str = "",
     notes: tuple[str, ...] = (),
 ) -> Table:
     """A matrix in figures; a cell without one is a position that its row does not see."""
-    n = min(len(matrix), SHOWN)
+    n = min(len(matrix), most)
     columns = (Column("row", "", keep=9), *(Column(f"key{j}", str(j), "real", keep=5) for j in range(n)))
     rows = []
-    for label, values in zip(_labels(attended), matrix, strict=False):
+    for label, values in zip(_labels(attended, most), matrix, strict=False):
         cells: dict[str, Cell] = {
             f"key{j}": "-" if value is None else infinite if infinite and math.isinf(value) else value
             for j, value in enumerate(values[:n])
         }
         rows.append(Row({"row": label, **cells}))
-    return Table(title, columns, tuple(rows), (*notes, *_left_out(attended)))
+    return Table(title, columns, tuple(rows), (*notes, *_left_out(attended, most)))
 
 
-def _shades(title: str, attended: AttendedText, note: str) -> Table:
-    n = min(len(attended.weights), SHOWN)
+def _shades(title: str, attended: AttendedText, most: int, note: str) -> Table:
+    n = min(len(attended.weights), most)
     columns = (
         Column("row", "", keep=9),
         Column("weights", "", "shades", keep=9),
@@ -217,21 +227,21 @@ def _shades(title: str, attended: AttendedText, note: str) -> Table:
         Column("largest", "at most", "real", keep=8),
     )
     shades = [Shades(row[:n]) for row in attended.seen_weights[:n]]
-    figures = zip(_labels(attended), shades, attended.entropies, attended.largest_entropies, strict=False)
+    figures = zip(_labels(attended, most), shades, attended.entropies, attended.largest_entropies, strict=False)
     rows = tuple(Row(dict(zip(("row", "weights", "entropy", "largest"), cells, strict=True))) for cells in figures)
     notes = [note]
     if any(isinstance(part, CharPart) for token in attended.tokens for part in token.parts):
         notes.append("Beside a character, 1-2/3 says that the token holds bytes 1 to 2 of its 3.")
-    return Table(title, columns, rows, (*notes, *_left_out(attended)))
+    return Table(title, columns, rows, (*notes, *_left_out(attended, most)))
 
 
-def _labels(attended: AttendedText) -> list[str]:
+def _labels(attended: AttendedText, most: int) -> list[str]:
     """Position and token of each row that is shown."""
-    shown = attended.labels[:SHOWN]
+    shown = attended.labels[:most]
     digits = len(str(len(shown) - 1))
     return [f"{i:>{digits}} {label if len(label) <= LABEL else label[:LABEL] + '...'}" for i, label in enumerate(shown)]
 
 
-def _left_out(attended: AttendedText) -> tuple[str, ...]:
+def _left_out(attended: AttendedText, most: int) -> tuple[str, ...]:
     n = len(attended.weights)
-    return (f"Positions {SHOWN} to {n - 1:,} are not shown; --json has all.",) if n > SHOWN else ()
+    return (f"Positions {most} to {n - 1:,} are not shown; --json has all.",) if n > most else ()
