@@ -179,7 +179,7 @@ class GroupedQuery(nn.Module):
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         else:
             k, v = k.repeat_interleave(3, dim=1), v.repeat_interleave(3, dim=1)
-            later = torch.ones(T, T, dtype=torch.bool).triu(1)
+            later = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
             mixed = (q @ k.mT / 5**0.5).masked_fill(later, float("-inf")).softmax(-1) @ v
         return self.out(mixed.transpose(1, 2).flatten(2))
 
@@ -341,8 +341,9 @@ class Translator(nn.Module):
         self.head = nn.Linear(12, 13)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        later = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
-        return self.head(self.core(self.source(source), self.target(target), tgt_mask=later))
+        T = target.shape[1]
+        later = torch.ones(T, T, dtype=torch.bool, device=target.device).triu(1)
+        return self.head(self.core(self.source(source), self.target(target), tgt_mask=later, tgt_is_causal=True))
 
 
 def encoder() -> nn.Module:

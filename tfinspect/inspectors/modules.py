@@ -128,7 +128,7 @@ def trace(
     if time and seen.error is None:
         from tfinspect.measured.timing import seconds
 
-        taken, overhead = seconds(ran, lambda: measured.fresh(inputs), train=train)
+        taken, overhead = seconds(ran, lambda: measured.fresh(inputs), train=train, written=seen.written)
         calls = tuple(
             dataclasses.replace(call, seconds=second)
             for call, second in itertools.zip_longest(calls, taken[: len(calls)])
@@ -190,9 +190,10 @@ def flops(
         raise InputError(_failure(ran, seen))
     agreements = []
     if check:
-        counted = measured.counted(ran, measured.fresh(inputs), train=train)
+        counted = measured.counted(ran, measured.fresh(inputs), train=train, written=seen.written)
         how = "the same pass as it is, fused layers and all, under torch's counter with what it misses added"
-        agreements.append(Agreement("MACs", seen.flops // 2, counted.flops // 2, how))
+        if counted is not None:
+            agreements.append(Agreement("MACs", seen.flops // 2, counted.flops // 2, how))
         agreements += _work_agreements(seen)
     return ModuleFlops(
         model=_inspected(ran, name, train),
@@ -361,11 +362,12 @@ def _attention_with_dims(
 def _not_called(module: nn.Module, seen: Pass) -> tuple[tuple[str, str, int], ...]:
     """(path, class, parameters within) of modules that never ran; what is inside of one is in its row."""
     called = {id(frame.module) for frame in seen.frames}
-    above = {path for frame in seen.frames for path in _prefixes(frame.path)}
+    used = _used_without_call(module, seen)
+    above = {above for path in (*used, *(frame.path for frame in seen.frames)) for above in _prefixes(path)}
     found: list[tuple[str, str, int]] = []
     met: set[int] = set()
     for path, inner in module.named_modules():
-        if id(inner) in called or path in above or id(inner) in met:
+        if id(inner) in called or path in used or path in above or id(inner) in met:
             continue
         met.update(map(id, inner.modules()))
         if any(id(deeper) in called for deeper in inner.modules()):  # run from elsewhere, under another name
@@ -441,7 +443,7 @@ def _require_no_values_needed(seen: Pass, meta: bool) -> None:
         where = f" in {broken[-1]}" if broken and broken[-1] else ""
         what = seen.failed_op.partition(" of ")[0] or described(seen.error)
         raise InputError(
-            f"{what}{where} needs values, and the meta device has none",
+            f"{what}{where} does not run on the meta device, where tensors have no values",
             "leave out --meta (meta=True) to run it on the CPU",
         )
 
@@ -463,7 +465,7 @@ def _trace_agreements(module: nn.Module, seen: Pass, inputs: Inputs, train: bool
             tolerance=worst.tolerance,
         )
     if seen.error is None and seen.result is not None:
-        found = measured.fast_path(module, measured.fresh(inputs), seen.result)
+        found = measured.fast_path(module, measured.fresh(inputs), seen.result, written=seen.written)
         if found is not None:
             n_calls, worst_output = found
             yield Agreement(
@@ -521,13 +523,18 @@ def _param_agreements(module: nn.Module, total: int) -> Iterator[Agreement]:
     if has_lazy(module):
         return
     closed_total = measured_total = n_layers = 0
+    counted: set[int] = set()
     for inner in module.modules():
+        parameters = [p for p in inner._parameters.values() if p is not None]
+        if counted.intersection(map(id, parameters)):
+            continue  # tied to a layer before it, which has them already
+        counted.update(map(id, parameters))
         closed = _quietly(layers.params, type(inner).__name__, attributes(inner))
-        own = sum(p.numel() for p in inner._parameters.values() if p is not None)
+        own = sum(p.numel() for p in parameters)
         if closed is not None and own:
             closed_total, measured_total, n_layers = closed_total + closed, measured_total + own, n_layers + 1
     if n_layers:
-        how = "their own tensors, a shared one in each"
+        how = "their own tensors; layers tied to one before them are left out"
         yield Agreement(f"parameters of {n_layers:,} layers, from their attributes", closed_total, measured_total, how)
 
 

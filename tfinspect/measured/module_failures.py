@@ -22,11 +22,9 @@ def explained(frame: Frame) -> str:
     if isinstance(module, nn.Embedding | nn.EmbeddingBag):
         if first.dtype.startswith(("float", "bfloat")):
             return f"it looks up ids, integers from 0 to {module.num_embeddings - 1:,}, and was given {first.dtype}"
-        if frame.range is not None:
-            low, high = frame.range
-            if low < 0 or high >= module.num_embeddings:
-                wrong = low if low < 0 else high
-                return f"id {wrong} is outside of its table, 0 to {module.num_embeddings - 1:,}"
+        if frame.outside is not None:
+            wrong, place = frame.outside
+            return f"id {wrong:,} at {list(place)} is outside of its table, 0 to {module.num_embeddings - 1:,}"
     weight = getattr(module, "weight", None)
     if weight is not None and first.dtype and hasattr(weight, "dtype"):
         own = str(weight.dtype).removeprefix("torch.")

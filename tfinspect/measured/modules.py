@@ -16,12 +16,14 @@ import contextlib
 import copy
 import dataclasses
 import sys
+import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_modules
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
 
@@ -44,6 +46,7 @@ __all__ = [
     "fresh",
     "has_lazy",
     "may_be_fused",
+    "on_its_device",
     "on_meta",
     "run",
     "slow_path",
@@ -85,8 +88,8 @@ class Frame:
     """Storages that were written to in it."""
     in_place: bool = False
     finished: bool = False
-    range: tuple[int, int] | None = None
-    """Smallest and largest id that a table of vectors was given."""
+    outside: tuple[int, tuple[int, ...]] | None = None
+    """(id, its place) of the first that a table of vectors does not have, where the call failed."""
     alive_before: int = 0
     peak: int = 0
 
@@ -109,6 +112,8 @@ class Pass:
     """The operator that raised, with the shapes that met; empty where none did."""
     result: Any = None
     """What the model returned, where it was asked to be kept."""
+    written: tuple[Tensor, ...] = ()
+    """The model's own tensors that it wrote to."""
 
     @property
     def flops(self) -> int:
@@ -139,16 +144,22 @@ def run(
 
     An exception of the model ends the pass and is kept in `Pass.error`; Ctrl-C goes through.
     """
-    seen = Pass()
+    seen, has_compiler = Pass(), "torch._dynamo" in sys.modules
     with as_it_was(module, train=train) as keeper:
         listener = _Listener(module, inputs, seen, keeper, ops=ops, stats=stats, memory=memory)
-        with torch.no_grad(), slow_path(), eager(), without_compiler(), listener.listening(), _Mode(listener):
+        with slow_path(), eager(), on_its_device(module), without_compiler(), listener.listening(), _Mode(listener):
             try:
                 result = module(*inputs.args, **inputs.kwargs)
             except Exception as error:
                 seen.error = error
+                if error is not listener.error:  # an operator raised before, and the model went on without it
+                    seen.failed_op = ""
             else:
                 seen.result = result if keep else None
+        seen.written = keeper.written
+    if seen.error is not None and not has_compiler and "torch._dynamo" in sys.modules:
+        # the model asked for torch's compiler, whose first import cannot be watched; it is there now
+        return run(module, fresh(inputs), ops=ops, stats=stats, memory=memory, train=train, keep=keep)
     return seen
 
 
@@ -190,10 +201,13 @@ def may_be_fused(module: nn.Module) -> bool:
     return any(isinstance(inner, _FUSED_LAYERS) for inner in module.modules())
 
 
-def fast_path(module: nn.Module, inputs: Inputs, result: Any) -> tuple[int, float] | None:
+def fast_path(
+    module: nn.Module, inputs: Inputs, result: Any, *, written: Iterable[Tensor] = ()
+) -> tuple[int, float] | None:
     """(fused encoder calls of a pass that nobody watches, largest difference from a watched result); None without any.
 
-    The difference is a part of the largest output, over all tensors of both results.
+    The difference is a part of the largest output, over all tensors of both results. `written` are the model's own
+    tensors that the watched pass wrote to.
     """
     n_fused = 0
 
@@ -201,7 +215,7 @@ def fast_path(module: nn.Module, inputs: Inputs, result: Any) -> tuple[int, floa
         nonlocal n_fused
         n_fused += func._overloadpacket in _FUSED_CALLS if hasattr(func, "_overloadpacket") else 0
 
-    with as_it_was(module, train=False), torch.no_grad(), without_compiler(), Watcher(count):
+    with as_it_was(module, train=False, written=written), without_compiler(), Watcher(count):
         try:
             other = module(*inputs.args, **inputs.kwargs)
         except Exception:
@@ -226,17 +240,35 @@ _FUSED_CALLS: Final = frozenset(
 )
 
 
-def counted(module: nn.Module, inputs: Inputs, *, train: bool = False) -> Tally:
-    """One forward pass as it is, fused layers and all, under torch's counter with what it misses added."""
-    with as_it_was(module, train=train), torch.no_grad(), eager():
-        return tally(lambda: module(*inputs.args, **inputs.kwargs))
+def counted(module: nn.Module, inputs: Inputs, *, train: bool = False, written: Iterable[Tensor] = ()) -> Tally | None:
+    """One forward pass as it is, fused layers and all, under torch's counter with what it misses added.
+
+    None where the counter cannot be on: it asks every operator for shapes, and nested tensors have none. `written` are
+    the model's own tensors that an earlier pass wrote to.
+    """
+    with as_it_was(module, train=train, written=written), eager(), on_its_device(module):
+        try:
+            return tally(lambda: module(*inputs.args, **inputs.kwargs))
+        except Exception:
+            return None
 
 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
     """Inside, what the caller has compiled runs eagerly, operator by operator."""
     if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
-        with torch.compiler.set_stance("force_eager"):
+        with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Using `torch.compile")  # it has seen that hooks listen
+            yield
+    else:
+        yield
+
+
+@contextlib.contextmanager
+def on_its_device(module: nn.Module) -> Iterator[None]:
+    """Inside, what a model without memory makes without saying where, such as a mask, is without memory too."""
+    if any(tensor.device.type == "meta" for tensor in (*module.parameters(), *module.buffers())):
+        with torch.device("meta"):
             yield
     else:
         yield
@@ -269,6 +301,7 @@ class _Listener:
         self.given = {id(tensor) for _, tensor in inputs.tensors()}
         self.times: dict[int, int] = {}
         self.at_work = True
+        self.error: Exception | None = None
         self.alive = 0
         self.references: dict[int, int] = {}
 
@@ -282,6 +315,7 @@ class _Listener:
         finally:
             before.remove()
             after.remove()
+            torch_modules._global_forward_hooks_with_kwargs.pop(after.id, None)  # torch leaves it behind
 
     # modules
 
@@ -292,8 +326,6 @@ class _Listener:
         parent = self.stack[-1] if self.stack else None
         nth = self.times[id(module)] = self.times.get(id(module), 0) + 1
         frame = Frame(module, self._path(module, parent), parent, len(self.stack), nth, self._values(args, False))
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag):
-            frame.range = self._range(args)
         frame.alive_before = frame.peak = self.alive
         self.stack.append(len(self.seen.frames))
         self.seen.frames.append(frame)
@@ -307,6 +339,8 @@ class _Listener:
             if frame.module is module:
                 break
         if len(rest) < 2:
+            if isinstance(module, nn.Embedding | nn.EmbeddingBag) and args:
+                frame.outside = self._outside(args[0], module.num_embeddings)
             return
         kwargs, result = rest
         frame.finished = True
@@ -320,15 +354,14 @@ class _Listener:
             if self.stack:
                 self.seen.frames[self.stack[-1]].writes |= frame.writes
 
-    def _range(self, args: tuple[Any, ...]) -> tuple[int, int] | None:
-        """Smallest and largest id, which tell why a look-up failed."""
-        ids = args[0] if args else None
-        if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel() or ids.device.type == "meta":
+    def _outside(self, ids: Any, n_rows: int) -> tuple[int, tuple[int, ...]] | None:
+        """(id, its place) of the first that is not in a table of so many rows."""
+        if not isinstance(ids, Tensor) or ids.is_floating_point() or not _has_values(ids):
             return None
         self.at_work = False
         try:
-            low, high = ids.aminmax()
-            return int(low), int(high)
+            places = ((ids < 0) | (ids >= n_rows)).nonzero().tolist()
+            return (int(ids[tuple(places[0])]), tuple(places[0])) if places else None
         finally:
             self.at_work = True
 
@@ -380,19 +413,20 @@ class _Listener:
         seen = self.seen
         seen.n_ops += 1
         known = operator(func._overloadpacket if hasattr(func, "_overloadpacket") else func)
-        if not known.accounted_for:
+        tensors = _tensors((args, kwargs)) if kwargs else _tensors(args)
+        is_product = known.flops is not None and not any(tensor.is_nested for tensor in tensors)  # those have no shape
+        if not known.accounted_for or (known.flops is not None and not is_product):
             seen.uncounted[known.name] = None
             seen.n_uncounted += 1
-        tensors = _tensors((args, kwargs)) if kwargs else _tensors(args)
         for tensor in tensors:
             if id(tensor) in self.parameters:
                 seen.used.add(id(tensor))
             elif isinstance(tensor, nn.Parameter) and id(tensor) not in self.given:
                 seen.unregistered[id(tensor)] = tensor.numel()
-        flops = known.flops(args, result) if known.flops else 0
+        flops = known.flops(args, result) if known.flops and is_product else 0
         frame = seen.frames[self.stack[-1]] if self.stack else None
-        if known.flops is not None:
-            shapes = tuple(tuple(tensor.shape) for tensor in tensors)
+        if is_product:
+            shapes = tuple(map(first_shape, tensors))
             transposed = len(args) > 6 and args[6] is True
             name = known.name.removeprefix("aten.")
             seen.products.append(Product(name, shapes, first_shape(result), transposed, flops))
@@ -400,15 +434,14 @@ class _Listener:
                 frame.flops += flops
                 self._open(frame, name, func, args, kwargs, result)
         if frame is not None and self.wants_ops:
-            frame.ops.append(
-                ModuleOp(known.name, tuple(tuple(tensor.shape) for tensor in tensors), first_shape(result), flops)
-            )
+            frame.ops.append(ModuleOp(known.name, tuple(map(first_shape, tensors)), first_shape(result), flops))
         if self.wants_memory:
             self._weigh(result)
 
-    def raised(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def raised(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
         """What comes after an operator that raised."""
-        met = ", ".join(f"{_short(t)}{list(t.shape)}" for t in _tensors((args, kwargs)))
+        self.error = error
+        met = ", ".join(f"{_short(t)}{list(first_shape(t))}" for t in _tensors((args, kwargs)))
         self.seen.failed_op = f"{getattr(func, '_overloadpacket', func)} of {met or 'no tensor'}"
 
     def _open(
@@ -472,8 +505,8 @@ class _Mode(Watcher):
         self.listener.before(func, args, kwargs)
         try:
             result = func(*args, **kwargs)
-        except Exception:
-            self.listener.raised(func, args, kwargs)
+        except Exception as error:
+            self.listener.raised(func, args, kwargs, error)
             raise
         self.seen(func, args, kwargs, result)
         return result
@@ -496,6 +529,9 @@ def _walk(value: Any, path: str, depth: int, found: list[Value], stats: bool) ->
     if isinstance(value, Tensor):
         taken = statistics(value.detach()) if stats and _has_values(value) else None
         dtype = str(value.dtype).removeprefix("torch.")
+        if value.is_nested:
+            found.append(Value(path, "nested tensor", None, dtype))
+            return
         found.append(Value(path, "tensor", tuple(value.shape), dtype, _bytes(value), stats=taken))
         return
     items = _items(value, path) if depth < DEEPEST else None
@@ -547,7 +583,9 @@ def _tensors(nest: Any) -> list[Tensor]:
 
 
 def _has_values(tensor: Tensor) -> bool:
-    return tensor.device.type != "meta" and not tensor.is_complex() and not tensor.is_nested and not tensor.is_sparse
+    """Whether its numbers can be looked at: not without memory, not under vmap, not in a format of its own."""
+    plain = tensor.layout == torch.strided and not (tensor.is_complex() or tensor.is_nested or tensor.is_quantized)
+    return plain and tensor.device.type != "meta" and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _bytes(tensor: Tensor) -> int:

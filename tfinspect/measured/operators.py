@@ -271,8 +271,8 @@ def _of_torch(formula: Any) -> Callable[[tuple[Any, ...], Any], int] | None:
 
 
 def first_shape(result: Any) -> Shape:
-    """Shape of an operator's output, or of its first where it has several; () for none."""
+    """Shape of an operator's output, or of its first where it has several; () for none, and for a nested tensor."""
     if isinstance(result, Tensor):
-        return tuple(result.shape)
+        return () if result.is_nested else tuple(result.shape)
     outputs = result if isinstance(result, tuple | list) else ()
-    return next((tuple(r.shape) for r in outputs if isinstance(r, Tensor)), ())
+    return next((first_shape(r) for r in outputs if isinstance(r, Tensor)), ())

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from tfinspect.measured.inputs import Inputs
@@ -25,21 +25,24 @@ __all__ = ["REPEATS", "seconds"]
 REPEATS: Final = 5
 
 
-def seconds(module: nn.Module, fresh: Callable[[], Inputs], *, train: bool) -> tuple[list[float], float]:
+def seconds(
+    module: nn.Module, fresh: Callable[[], Inputs], *, train: bool, written: Iterable[Tensor] = ()
+) -> tuple[list[float], float]:
     """(time of each call in the order in which they began, cost of listening to one), in seconds.
 
-    fresh() gives the `Inputs` of one pass. A call's own listening is in its time as well as that of the calls inside,
-    and all of it is taken off.
+    fresh() gives the `Inputs` of one pass; `written` are the model's own tensors that an earlier pass wrote to. A
+    call's own listening is in its time as well as that of the calls inside, and all of it is taken off.
     """
     cost = _cost_of_listening()
-    runs = [_timed(module, fresh(), train) for _ in range(1 + REPEATS)][1:]
+    kept = tuple(written)
+    runs = [_timed(module, fresh(), train, kept) for _ in range(1 + REPEATS)][1:]
     n_calls = min(map(len, runs))
     inside = [(ended - begun - 1) // 2 for begun, ended, _ in runs[0]]  # each call inside has a begin and an end
     medians = [statistics.median(run[place][2] for run in runs) for place in range(n_calls)]
     return [max(0.0, taken - cost * n) for taken, n in zip(medians, inside, strict=False)], cost
 
 
-def _timed(module: nn.Module, inputs: Inputs, train: bool) -> list[tuple[int, int, float]]:
+def _timed(module: nn.Module, inputs: Inputs, train: bool, written: tuple[Tensor, ...]) -> list[tuple[int, int, float]]:
     """(number of the event that began it, of the one that ended it, seconds) of each call, in order."""
     events = 0
     open_calls: list[tuple[int, nn.Module, float]] = []
@@ -68,7 +71,7 @@ def _timed(module: nn.Module, inputs: Inputs, train: bool) -> list[tuple[int, in
 
     before, after = register_module_forward_pre_hook(begins), register_module_forward_hook(ends)
     try:
-        with as_it_was(module, train=train), torch.no_grad(), slow_path():
+        with as_it_was(module, train=train, written=written), slow_path():
             module(*inputs.args, **inputs.kwargs)
     finally:
         before.remove()

@@ -1,8 +1,8 @@
 """A user's model is run and given back as it was, however the run ends.
 
-What is kept: the mode of each module, buffers that a pass writes to, gradients, and the state of every random generator
-that a forward pass may draw from. Parameters are written to by no forward pass; one that writes to them all the same
-finds them restored too, if torch sees the writing.
+What is kept: the mode of each module and what hangs on it, the values of tensors that a pass writes to, gradients, and
+the state of every random generator that a forward pass may draw from. A list or a table that a module appends to is the
+module's own business.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -28,6 +28,11 @@ class Keeper:
             if (address := storage_of(tensor)) is not None:
                 self._by_storage.setdefault(address, []).append(tensor)
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}
+
+    @property
+    def written(self) -> tuple[Tensor, ...]:
+        """The tensors that were kept so far."""
+        return tuple(own for own, _ in self._copies.values())
 
     def before_writing(self, tensor: Tensor) -> None:
         """Keep what is about to be overwritten, if it is the model's."""
@@ -54,15 +59,20 @@ def storage_of(tensor: Tensor) -> int | None:
 
 
 @contextlib.contextmanager
-def as_it_was(module: nn.Module, *, train: bool) -> Iterator[Keeper]:
-    """Inside, the model is in one mode; then modes, buffers, gradients and random states are what they were.
+def as_it_was(module: nn.Module, *, train: bool, written: Iterable[Tensor] = ()) -> Iterator[Keeper]:
+    """Inside, there are no gradients and the model is in one mode; then all that it is and draws is what it was.
 
-    The keeper is told of writing to tensors by whoever watches the operators.
+    The keeper is told of writing to tensors by whoever watches the operators; where nobody does, `written` are those
+    that a pass before this one wrote to.
     """
-    modes = [(inner, inner.training) for inner in module.modules()]
+    inside = list(module.modules())
+    modes = [(inner, inner.training) for inner in inside]
     gradients = [(p, p.grad) for p in module.parameters()]
-    buffers = [(inner, name, tensor) for inner in module.modules() for name, tensor in inner._buffers.items()]
+    shelves = [shelf for inner in inside for shelf in (inner._parameters, inner._buffers, inner._modules, vars(inner))]
+    contents = [(shelf, dict(shelf)) for shelf in shelves if isinstance(shelf, dict)]
     keeper = Keeper(module)
+    for tensor in written:
+        keeper.before_writing(tensor)
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     drawn = random.getstate()
     numpy: Any = sys.modules.get("numpy")
@@ -71,14 +81,16 @@ def as_it_was(module: nn.Module, *, train: bool) -> Iterator[Keeper]:
         try:
             for inner, _ in modes:
                 inner.training = train
-            yield keeper
+            with torch.inference_mode(False), torch.no_grad():  # in inference mode a watcher sees no products
+                yield keeper
         finally:
             for inner, mode in modes:
                 inner.training = mode
             keeper.restore()
-            for inner, name, tensor in buffers:  # one that was replaced rather than written to
-                if inner._buffers.get(name) is not tensor:
-                    inner._buffers[name] = tensor
+            for shelf, before in contents:
+                if shelf.keys() != before.keys() or any(shelf[name] is not value for name, value in before.items()):
+                    shelf.clear()
+                    shelf.update(before)
             for parameter, gradient in gradients:
                 if parameter.grad is not gradient:
                     parameter.grad = gradient
