@@ -9,6 +9,7 @@ trace of its answers back afterwards.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -60,8 +61,16 @@ def without_compiler() -> Iterator[None]:
     def graph_break() -> None:
         """What an optimizer's step tells the compiler: there is no graph to break."""
 
+    def real(attribute: str) -> Any:
+        """Anything else of the compiler: work that needs it, such as flex attention, gets the real one."""
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+        compiler = importlib.import_module(name)
+        torch.__dict__["_dynamo"] = compiler
+        return getattr(compiler, attribute)
+
     stand_in = types.ModuleType(name)
-    stand_in.__dict__.update(disable=disable, graph_break=graph_break)
+    stand_in.__dict__.update(disable=disable, graph_break=graph_break, __getattr__=real)
     sys.modules[name] = stand_in
     import torch
 
