@@ -7,8 +7,10 @@ from html.parser import HTMLParser
 from typing import Any, ClassVar
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 import tfinspect
 from tfinspect.render import to_html
@@ -163,6 +165,16 @@ def test_markup_is_text(text: str) -> None:
     read = of(Row({"x": Given(text)}))
     assert read.rows[-1] == [text]
     assert read.tags <= TAGS
+
+
+def test_names_of_a_module_are_text() -> None:
+    name = "<script>alert(1)</script>"
+    model = nn.Sequential()
+    model.add_module(name, type("<b>", (nn.Linear,), {})(2, 2))
+    for result in (tfinspect.params(model, per_tensor=True), tfinspect.trace(model, torch.zeros(1, 2), ops=True)):
+        read = Read(result._repr_html_())
+        assert read.tags <= TAGS
+        assert [name, "<b>"] in [row[:2] for row in read.rows]
 
 
 def test_dollars_are_no_mathematics() -> None:
