@@ -40,11 +40,12 @@ SURFACE = {
         "--every-mode", "--meta", "--train", "--seed", "--json", *CHECK, *MODULE, *MODEL,
     },
     "compare": {"--n", "--seq-len", "--json", *CHECK},
+    "check": {"--config", "--json", *CHECK},
     "reconcile": {"--n", "--seq-len", "--batch", "--tokens", "--json", *MODEL},
     "presets": {"--search", "--json"},
     "verify": {
-        "--module", "--n", "--seq-len", "--batch", "--vocab", "--explain", "--seed", "--dtype", "--trials", "--list",
-        "--json",
+        "--module", "--weights", "--config", "--preset", "--n", "--seq-len", "--batch", "--vocab", "--explain",
+        "--seed", "--dtype", "--trials", "--list", "--json",
     },
     "generate": {
         "--file", "--ids", "--max-new", "--temperature", "--top-k", "--top-p", "--seed", "--cache", "--no-cache",

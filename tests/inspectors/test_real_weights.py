@@ -14,6 +14,7 @@ from tests.stored import GPT2, LLAMA, TINY, as_gpt2, as_llama, folder, save
 from tfinspect.errors import InputError
 from tfinspect.inspectors.attention import attention
 from tfinspect.inspectors.generate import generate
+from tfinspect.inspectors.model_checks import model_checks
 from tfinspect.inspectors.trace import trace
 from tfinspect.inspectors.train_step import train_step
 from tfinspect.results.weights import Filled
@@ -208,3 +209,25 @@ def test_gemmas_gains_are_stored_less_one(tmp_path: Path) -> None:
     assert model.spec == spec
     run = RUNS["attention"]
     assert figures(run(model).to_dict()) == figures(run(spec, seed=SEED).to_dict())
+
+
+def test_the_checks_of_a_language_model_hold_for_a_checkpoint(spec: ModelSpec, tmp_path: Path) -> None:
+    place = folder(tmp_path / "model", spec)
+    before = sha256(place / "model.safetensors")
+    report = model_checks(resolve(weights=str(place)))
+    assert {check.id: check.verdict for check in report.checks} == {
+        **dict.fromkeys(
+            ("finite", "determinism", "causality", "prefix", "batch", "cache", "gradients", "loss"), "pass"
+        ),
+        "ties": "pass" if spec.tied_head else "not applicable",
+    }
+    assert (report.name, report.kind) == (str(place), "llama" if spec is LLAMA else "gpt2")
+    assert report.n_params == sum(tensor.numel() for tensor in (as_llama if spec is LLAMA else as_gpt2)(spec).values())
+    assert sha256(place / "model.safetensors") == before
+
+
+def test_no_checks_of_what_is_no_language_model(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a ModelSpec is no torch\.nn\.Module; nor a model with weights"):
+        model_checks(TINY)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="an encoder, which sees them, predicts none"):
+        model_checks(resolve(weights=str(folder(tmp_path / "model", TINY)), architecture="encoder"))

@@ -7,14 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tfinspect.errors import InputError
+from tfinspect.inspectors import batch as batches_of
 from tfinspect.results.model_checks import ModelChecks
+from tfinspect.results.subject import Described
+from tfinspect.results.weights import DTYPES, Weights
+from tfinspect.spec import ModelSpec
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor, nn
 
 __all__ = ["model_checks"]
 
-DTYPES: Final = ("float64", "float32", "bfloat16", "float16")
 #: Models with fewer parameters run on one thread: more of them only wait for one another.
 SMALL: Final = 2**20
 #: Most tokens of one pass.
@@ -22,7 +25,7 @@ MOST_TOKENS: Final = 2**20
 
 
 def model_checks(
-    module: nn.Module,
+    module: nn.Module | Described,
     *ids: str,
     seq_len: int = 8,
     batch: int = 3,
@@ -34,10 +37,11 @@ def model_checks(
     rebuild: Callable[[], nn.Module] | None = None,
     name: str = "",
 ) -> ModelChecks:
-    """What nine checks say of a causal language model of one's own, a torch module from token ids to logits.
+    """What nine checks say of a causal language model: a torch module of one's own, from token ids to logits.
 
     The module is left as it was: weights, buffers, attributes, mode, gradients, dtype, and all random state. `rebuild`
-    makes the model anew, by which the check of the loss knows whether the weights are fresh.
+    makes the model anew, by which the check of the loss knows whether the weights are fresh. A model that comes with
+    weights (`resolve` of a checkpoint) is checked as tfinspect's own module with these weights.
 
     Shapes:  token ids [B, T], int64, to logits [B, T, V]: a tensor, ``.logits``, ``["logits"]``, or first of a tuple.
              Cache: ``forward(tokens, past_key_values=, use_cache=)``, or ``tfinspect_cache_step(tokens, past)``.
@@ -67,8 +71,13 @@ def model_checks(
     known = [question.id for question in QUESTIONS]
     for unknown in set(ids) - {*known}:
         raise InputError(f"no check of a module is called {unknown!r}", f"known: {', '.join(known)}")
+    kind = type(module).__name__
     if not isinstance(module, torch.nn.Module):
-        raise InputError(f"a {type(module).__name__} is no torch.nn.Module")
+        described, weights = module, Weights.of(module)
+        if weights is None:
+            raise InputError(f"a {kind} is no torch.nn.Module", "nor a model with weights, as resolve(weights=) makes")
+        name, kind = name or weights.path, described.name
+        module, dtype = _with_weights(described.spec, weights, seq_len, seed, dtype), None
     _require_values(module)
 
     small = sum(p.numel() for p in module.parameters()) < SMALL
@@ -88,8 +97,8 @@ def model_checks(
         checks = explained([answer(q, case) for q in QUESTIONS if not ids or q.id in ids], case)
         parameters = list(module.parameters())
         return ModelChecks(
-            name=name or type(module).__name__,
-            kind=type(module).__name__,
+            name=name or kind,
+            kind=kind,
             n_params=sum(p.numel() for p in parameters),
             n_trainable=sum(p.numel() for p in parameters if p.requires_grad),
             dtype=str(subject.dtype).removeprefix("torch."),
@@ -103,6 +112,21 @@ def model_checks(
             checks=checks,
             explain=explain,
         )
+
+
+def _with_weights(spec: ModelSpec, weights: Weights, seq_len: int, seed: int, dtype: str | None) -> nn.Module:
+    """The module of a checkpoint.
+
+    Raises:  InputError for a model that is no causal decoder, and for sequences beyond its context.
+    """
+    from tfinspect.measured.surroundings import plain_torch
+    from tfinspect.measured.weights import LanguageModel
+
+    batches_of.require_decoder(spec, "verify")
+    if seq_len > spec.n_ctx:
+        raise InputError(f"--n {seq_len}: the model's context is {spec.n_ctx:,}", f"give at most --n {spec.n_ctx}")
+    with plain_torch():
+        return LanguageModel(spec, weights, seed=seed, dtype=dtype)
 
 
 def _require_values(module: nn.Module) -> None:

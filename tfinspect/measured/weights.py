@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tfinspect.errors import InputError
 from tfinspect.measured import params
-from tfinspect.measured.memory import require_room
+from tfinspect.measured.memory import require_bytes, require_room
 from tfinspect.model.build import Model, build
+from tfinspect.model.cache import Cache
 from tfinspect.model.transformer import Transformer
 from tfinspect.model.weights import load
 from tfinspect.results.weights import BYTES, Filled, Weights
 from tfinspect.spec import ModelSpec
 
-__all__ = ["filled", "model", "of_one_stack", "trainable"]
+__all__ = ["LanguageModel", "filled", "model", "of_one_stack", "trainable"]
+
+#: Copies of the parameters that the checks of a model make: as they were, with noise, and gradients.
+_COPIES = 3
 
 
 def model(
@@ -56,6 +60,25 @@ def of_one_stack(found: Model) -> Transformer:
     if not isinstance(found, Transformer):
         raise InputError("an encoder-decoder reads a source besides its tokens", "choose a model of one stack")
     return found
+
+
+class LanguageModel(nn.Module):
+    """A model as the checks of a language model ask it: ids [B, T] to logits [B, T, V], and so with a past."""
+
+    def __init__(self, spec: ModelSpec, weights: Weights | None, *, seed: int = 0, dtype: str | None = None) -> None:
+        super().__init__()
+        way_out = "choose a smaller model"
+        self.core = of_one_stack(model(spec, weights, batch=1, seq_len=1, seed=seed, dtype=dtype, way_out=way_out))
+        require_bytes(_COPIES * sum(p.nbytes for p in self.core.parameters()), "checking the model", way_out)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.core(tokens)
+        return logits
+
+    def tfinspect_cache_step(self, tokens: Tensor, past: Cache | None) -> tuple[Tensor, Cache]:
+        """Logits of new tokens, and the past with them."""
+        past = Cache(self.core.spec.n_layers) if past is None else past
+        return self.core(tokens, cache=past), past
 
 
 def trainable(spec: ModelSpec, weights: Weights | None, *, seed: int, dtype: str | None = None) -> Transformer:
