@@ -145,7 +145,7 @@ def test_a_function_makes_arguments_keywords_or_both() -> None:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"function": "own_inputs:wrong"}, "'own_inputs:wrong' returned an int, not inputs; it returns a tuple"),
+        ({"function": "own_inputs:wrong"}, "'own_inputs:wrong' returned int, not inputs; it has to return a tuple"),
         ({"function": "own_inputs:fails"}, "'own_inputs:fails' raised ValueError: no data (own_inputs.py:20)"),
         ({"function": "own_inputs:needs"}, "'own_inputs:needs' needs arguments: path; name a function"),
         ({"function": "own_inputs:width"}, "'own_inputs:width' is an int, not a function"),

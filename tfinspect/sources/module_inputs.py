@@ -125,8 +125,8 @@ def _made(function: str, seed: int) -> input_file.Call:
     found = called(function, seed)
     call = input_file.as_call(found)
     if call is None:
-        hint = "it returns a tuple of arguments, a dict of keywords, (args, kwargs), or a tensor"
-        raise InputError(f"{function!r} returned {_a(found)}, not inputs", hint)
+        hint = "it has to return a tuple of arguments, a dict of keywords, (args, kwargs), or a tensor"
+        raise InputError(f"{function!r} returned {type(found).__name__}, not inputs", hint)
     return call
 
 
@@ -249,8 +249,3 @@ def _taken(layer: nn.Module) -> tuple[str, str]:
 
 def _sequence(dtype: str, layer: Any, width: int) -> str:
     return f"{dtype}[1,16,{width}]" if layer.batch_first else f"{dtype}[16,1,{width}]"
-
-
-def _a(value: object) -> str:
-    name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
