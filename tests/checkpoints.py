@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tfinspect.closed_form.params import tensors
 from tfinspect.naming import expected, stored_shape
+from tfinspect.sources.hf_config import from_dict
 from tfinspect.spec import ModelSpec
 
 Shapes = dict[str, tuple[int, ...]]
@@ -47,3 +50,39 @@ def write(path: Path, shapes: Mapping[str, tuple[int, ...]], dtype: str = "F32",
         file.writelines(parts)
         file.truncate(8 + len(raw) + at)
     return path
+
+
+#: GPT-2 with three blocks, small.
+SMALL: Final = {
+    "model_type": "gpt2", "vocab_size": 97, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 32, "n_ctx": 32,
+}  # fmt: skip
+
+
+def example(folder: Path, *, faulty: bool = False, more: Shapes | None = None) -> Path:
+    """A folder with a small GPT-2 and its masks; or with five things that differ from its configuration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shapes = {**shapes_of("gpt2", from_dict(SMALL).spec), **(more or {})}
+    shapes |= {f"transformer.h.{layer}.attn.bias": (1, 1, 32, 32) for layer in range(3)}
+    if faulty:
+        for layer in range(3):
+            del shapes[f"transformer.h.{layer}.mlp.c_fc.bias"]
+        shapes |= {"transformer.wte.weight": (104, 24), "lm_head.weight": (104, 24), "adapter.weight": (2, 24)}
+    config = {**SMALL, "torch_dtype": "float16"} if faulty else SMALL
+    (folder / "config.json").write_text(json.dumps(config))
+    write(folder / "model.safetensors", shapes)
+    return folder
+
+
+@functools.cache
+def examples(kind: str) -> str:
+    """The path of such an example in a folder of its own, for tests that take words: whole, faulty, alone or strange.
+
+    alone: without its configuration.  strange: names of no family, and a key that nobody understands.
+    """
+    folder = example(Path(tempfile.mkdtemp()) / kind, faulty=kind == "faulty")
+    if kind == "alone":
+        (folder / "config.json").unlink()
+    if kind == "strange":
+        write(folder / "model.safetensors", {"conv.weight": (3, 3)})
+        (folder / "config.json").write_text(json.dumps({**SMALL, "n_memory_tokens": 16}))
+    return str(folder)

@@ -21,6 +21,8 @@ _HOMES: Final = {
     "Source": "tfinspect.sources.resolve",
     "Table": "tfinspect.results.table",
     "attention": "tfinspect.inspectors.attention",
+    "check": "tfinspect.inspectors.check",
+    "checkpoint": "tfinspect.sources.checkpoint_files",
     "checks": "tfinspect.inspectors.verify",
     "claims": "tfinspect.inspectors.verify",
     "compare": "tfinspect.inspectors.compare",

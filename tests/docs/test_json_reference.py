@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests import stored
+from tests.checkpoints import examples
 from tests.docs.console import ROOT
 from tfinspect.cli.app import main
 
@@ -46,6 +47,12 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
     "tfinspect.comparison/1": (
         ["compare", "gpt1", "tiny-568"],
         ["compare", "mixtral-8x7b", "vaswani-base", "bert-base", "--no-check"],
+    ),
+    "tfinspect.check/1": (
+        ["check", examples("whole")],
+        ["check", examples("faulty"), "--no-check"],
+        ["check", examples("strange"), "--no-check"],
+        ["check", f"{examples('alone')}/model.safetensors", "--no-check"],
     ),
     "tfinspect.flops/1": (
         ["flops", "--preset", "tiny-568", "--sweep", "8:64"],
@@ -82,6 +89,9 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
     "tfinspect.claims/1": (["verify", "--list"],),
 }  # fmt: skip
 
+#: Arguments of the calls that find something wrong.
+FAILING = {"tests.verify.models:Unmasked", examples("faulty"), examples("strange")}
+
 #: The page's sections, and the schemas that each speaks of.
 SECTIONS: Mapping[str, set[str]] = {
     "Every document": {*CALLS},
@@ -95,6 +105,7 @@ SECTIONS: Mapping[str, set[str]] = {
         "tfinspect.train_step/1",
         "tfinspect.presets/1",
         "tfinspect.comparison/1",
+        "tfinspect.check/1",
     },
     **{f"`{schema}`": {schema} for schema in CALLS},
 }
@@ -148,7 +159,7 @@ def seen() -> dict[str, Types]:
     for schema, calls in CALLS.items():
         for words in calls:
             with contextlib.redirect_stdout(io.StringIO()) as written:
-                assert main([*words, "--json"]) == (1 if "tests.verify.models:Unmasked" in words else 0)
+                assert main([*words, "--json"]) == (1 if FAILING & {*words} else 0)
             document = json.loads(written.getvalue())
             assert document["schema"] == schema
             for path, kind in types(document):

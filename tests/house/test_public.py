@@ -12,6 +12,8 @@ import tfinspect
 
 FUNCTIONS = (
     "attention",
+    "check",
+    "checkpoint",
     "checks",
     "claims",
     "compare",

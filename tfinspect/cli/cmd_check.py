@@ -23,7 +23,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="PATH",
-        help="The configuration, where it is not beside the checkpoint: a config.json, or a directory with one.",
+        help="A Hugging Face config.json, or a directory with one.",
         show_default=False,
     ),
 ]
@@ -34,7 +34,7 @@ def check(target: Target, config: Config = None, check: Check = True, json_outpu
 
     Every difference is listed with what to do about it: missing, unexpected or misshapen tensors, biases, a padded
     vocabulary, tables stored twice, positions, masks, number formats, the index. Exit code 1 if something differs.
-    Without a config.json the model is recognised from names and shapes.
+    Without a config.json beside the checkpoint, and without --config, the model is recognised from names and shapes.
 
     Examples:
       tfinspect check path/to/checkpoint

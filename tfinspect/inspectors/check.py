@@ -91,10 +91,23 @@ class Files(Protocol):
 def check(checkpoint: Files, *, check: bool = True) -> CheckpointCheck:
     """Every difference between a checkpoint's configuration, its files and the built module, by kind.
 
-    check=False leaves the module out, and needs no torch. Of the tensors' numbers none is read, but where two tables
-    may be one: then their bytes are compared.
+    check=False leaves the module out, and needs no torch for safetensors. Of the tensors' numbers none is read, but
+    where two tables may be one: then their bytes are compared.
+
+    >>> import pathlib, tempfile, torch
+    >>> sizes = {"wte": (9, 4), "wpe": (5, 4), "h.0.ln_1": (4,), "h.0.attn.c_attn": (12, 4), "h.0.attn.c_proj": (4, 4),
+    ...          "h.0.ln_2": (4,), "h.0.mlp.c_fc": (16, 4), "h.0.mlp.c_proj": (4, 16), "ln_f": (4,), "extra": (3,)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "model.pt"
+    ...     torch.save({f"{name}.weight": torch.zeros(shape) for name, shape in sizes.items()}, file)
+    ...     report = tfinspect.check(tfinspect.checkpoint(file))
+    >>> report.expected_params, report.found_params, report.built_params
+    (260, 260, 260)
+    >>> [(finding.kind, finding.what) for finding in report.differences]
+    [('unexpected tensors', '1 tensor of the file is not in the configuration, 3 numbers.')]
 
     Raises:  InputError where the configuration asks for more than 100,000 tensors.
+    Agrees:  measured.params.count, in total, and in the tensors that a file has in their shape.
     """
     subject = Subject.of(checkpoint.model)
     if closed_form.n_tensors(subject.spec) > MOST_TENSORS:

@@ -96,8 +96,23 @@ def checkpoint(path: str | Path, config: str | Path | None = None) -> Checkpoint
     A path is a safetensors file, an index, a directory with either, or a file of torch.save. Without a configuration
     the model is the one that names and shapes tell.
 
+    >>> import pathlib, tempfile, torch
+    >>> sizes = {"wte": (9, 4), "wpe": (5, 4), "h.0.ln_1": (4,), "h.0.attn.c_attn": (4, 12), "h.0.attn.c_proj": (4, 4),
+    ...          "h.0.ln_2": (4,), "h.0.mlp.c_fc": (4, 16), "h.0.mlp.c_proj": (16, 4)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "model.pt"
+    ...     torch.save({f"_orig_mod.{name}.weight": torch.zeros(shape) for name, shape in sizes.items()}, file)
+    ...     files = tfinspect.checkpoint(file)
+    >>> files.family, files.model.spec.n_layers, files.model.spec.bias
+    ('gpt2', 1, False)
+    >>> files.names["h.0.ln_1.weight"]
+    '_orig_mod.h.0.ln_1.weight'
+
     Raises:  InputError for files that cannot be used, and for names of no known family without a configuration.
     """
+    for way, named in (("CHECKPOINT", path), ("--config", config)):
+        if named == "":
+            raise InputError(f"{way} is ''", "give a path")
     path = Path(path)
     read = checkpoints.read(path)
     folder = path if path.is_dir() else path.parent
