@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.sources.test_safetensors_header import tensor, write
 from tfinspect.errors import InputError
-from tfinspect.sources.checkpoint import is_checkpoint, read
+from tfinspect.sources.checkpoint import is_checkpoint, is_stored, read, tied_by_config
 
 INDEX = "model.safetensors.index.json"
 
@@ -103,3 +106,76 @@ def test_a_checkpoint_of_a_terabyte_is_read_from_its_headers(tmp_path: Path) -> 
     assert sum(t.n_elements for t in found.tensors.values()) == n_shards * 2 * 5 * n
     assert sum(t.n_bytes for t in found.tensors.values()) >= 10**12
     assert found.n_header_bytes < 200_000
+
+
+def test_shards_without_an_index_have_to_be_of_one_whole(tmp_path: Path) -> None:
+    for name in ("model-00001-of-00002.safetensors", "model-00001-of-00003.safetensors"):
+        write(tmp_path / name, {name: tensor("F32", [2], 0, 8)})
+    with pytest.raises(InputError, match="holds shards of 2 checkpoints"):
+        read(tmp_path)
+
+
+def test_a_directory_that_holds_two_things_or_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds neither"):
+        read(tmp_path)
+    write(tmp_path / "model.safetensors", {})
+    shards(tmp_path, TWO)
+    with pytest.raises(InputError, match="give the one that is meant"):
+        read(tmp_path)
+
+
+def test_the_size_that_an_index_says_is_kept_and_not_believed(tmp_path: Path) -> None:
+    for total, kept in ((14, 14), (-1, None), ("14", None), (True, None), (1.5, None), (None, None)):
+        shards(tmp_path, TWO)
+        content = json.loads((tmp_path / INDEX).read_text())
+        (tmp_path / INDEX).write_text(json.dumps({**content, "metadata": {"total_size": total}}))
+        assert read(tmp_path).total_size == kept
+
+
+def test_what_may_be_a_checkpoint_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert not is_stored(tmp_path)
+    assert not is_stored(tmp_path / "config.json")
+    assert not is_stored(Path("a\0b.pt"))
+    for name in ("pytorch_model.bin", "x.safetensors"):
+        (tmp_path / name).touch()
+        assert is_stored(tmp_path)
+        assert is_stored(tmp_path / name)
+        (tmp_path / name).unlink()
+
+
+def test_whether_the_head_is_tied_is_the_configurations_to_say(tmp_path: Path) -> None:
+    file = write(tmp_path / "model.safetensors", {})
+    assert tied_by_config(file) is None
+    for config, tied in (({"model_type": "gpt2"}, True), ({"model_type": "llama"}, False), ({"model_type": "?"}, None)):
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        assert tied_by_config(file) is tied_by_config(tmp_path) is tied
+
+
+names = st.text(max_size=3) | st.sampled_from(["x", "y", "a.safetensors", "b.safetensors", "../a.safetensors", "."])
+values = st.recursive(names | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=3), max_leaves=4)
+
+
+@given(
+    st.dictionaries(names, values, max_size=4)
+    | st.fixed_dictionaries({"weight_map": st.dictionaries(names, names, max_size=4), "metadata": values})
+)
+@settings(max_examples=300)
+def test_any_index_is_a_result_or_an_error(tmp_path_factory: pytest.TempPathFactory, content: Any) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    shards(folder, TWO)
+    (folder / INDEX).write_text(json.dumps(content))
+    with contextlib.suppress(InputError):
+        found = read(folder)
+        assert found.tensors.keys() <= {"x", "y"}
+        assert set(found.unlisted) <= found.tensors.keys()
+        assert bool(found.faults) == bool(found.missing_files or found.missing_tensors)
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=200)
+def test_any_bytes_are_an_index_or_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    (folder / INDEX).write_bytes(content)
+    with pytest.raises(InputError):
+        read(folder)
