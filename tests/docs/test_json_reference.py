@@ -14,6 +14,8 @@ import pytest
 
 from tests import stored
 from tests.checkpoints import examples
+from tests import headers
+from tests.checkpoints import examples
 from tests.docs.console import ROOT
 from tfinspect.cli.app import main
 
@@ -42,6 +44,18 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["params", "--no-check"],
         ["params", "--layers", "2147483647"],
         ["params", "mixtral-8x7b", "--no-check"],
+    ),
+    "tfinspect.reconciliation/1": (
+        ["reconcile", "123551232", "gpt2", "--tokens", "300B"],
+        ["reconcile", "0.8675x", "gpt2"],
+        ["reconcile", "477.33", "tiny-568", "--architecture", "encoder", "--pooler", "--n", "3"],
+        ["reconcile", "470.5", "tiny-568", "--architecture", "encoder", "--pooler", "--n", "3"],
+        ["reconcile", "124443648", "gpt2"],
+    ),
+    "tfinspect.stored/1": (
+        ["params", headers.sharded(), "--per-tensor", "--expect", "296"],
+        ["params", headers.sharded(), "--no-check"],
+        ["params", headers.single()],
     ),
     "tfinspect.presets/1": (["presets"], ["presets", "--search", "tiny"]),
     "tfinspect.comparison/1": (
@@ -90,6 +104,9 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
 }  # fmt: skip
 
 #: Arguments of the calls that find something wrong.
+FAILING = {"tests.verify.models:Unmasked", "470.5", "124443648", examples("faulty"), examples("strange")}
+
+#: Arguments of the calls that find something wrong.
 FAILING = {"tests.verify.models:Unmasked", examples("faulty"), examples("strange")}
 
 #: The page's sections, and the schemas that each speaks of.
@@ -99,6 +116,7 @@ SECTIONS: Mapping[str, set[str]] = {
     "The model": {
         "tfinspect.trace/1",
         "tfinspect.params/1",
+        "tfinspect.reconciliation/1",
         "tfinspect.flops/1",
         "tfinspect.generation/1",
         "tfinspect.attention/1",

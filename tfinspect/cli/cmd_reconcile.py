@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["reconcile"]
 
 Number = Annotated[
-    str, typer.Argument(metavar="NUMBER", help="What somebody gives: 163037184, 124M, 291.6 GFLOPs, 3.14e23, 0.8675x.")
+    str, typer.Argument(metavar="NUMBER", help="What somebody gives: 163037184, 124M, 146 GMACs, 3.14e23, 0.8675x.")
 ]
 SeqLen = Annotated[
     Optional[int],  # noqa: UP045 - typer on Python 3.10 reads this spelling

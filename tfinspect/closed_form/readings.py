@@ -150,12 +150,16 @@ def within(grounds: Iterable[Ground], distance: int) -> Iterator[Reading]:
 def nearest(grounds: Iterable[Ground], given: Number, bound: Mapping[str, int], most: int) -> tuple[Near, ...]:
     """What comes nearest to a number that nothing gives: a figure of this project, then those one convention away."""
     found: dict[tuple[Unit, int | Fraction], Near] = {}
-    for reading in within(grounds, 1):
-        if reading.unit not in given.units or not reading.figure:
+    for ground, reading in ((each, reading) for each in grounds for reading in within([each], 1)):
+        if reading.unit not in given.units or (given.ratio and reading.unit != ground.unit) or not reading.figure:
+            continue
+        if reading.steps and reading.figure == reading.own:  # bytes of one byte
             continue
         low, high = given.bounds(reading.own)
         difference = whole((low if reading.figure < low else high) - reading.figure)
         known = multiple(difference, reading.unit, bound) if given.is_exact and isinstance(difference, int) else None
+        if known is not None and reading.steps and not known.per_block and known.times > FEW_TIMES:
+            known = None
         found.setdefault((reading.unit, reading.figure), Near(reading, difference, known))
     ordered = sorted(found.values(), key=lambda near: (abs(near.difference), len(near.reading.steps)))
     own = next((near for near in ordered if not near.reading.steps), None)
@@ -169,8 +173,10 @@ KNOWN_WORK: Final = (
     "n·d·V", "n²·d", "n·d·d_ff", "n·d²", "h·n²", "n·d_ff", "n·V", "n·d", "n²", *KNOWN_PARAMETERS,
 )  # fmt: skip
 
-#: Most times that a difference is said to be a known quantity, unless it is once in each block.
+#: Most times that a difference is said to be a known quantity, unless it is once in each block: from a figure of this
+#: project, and from one that is a convention away, where chance has more tries.
 MOST_TIMES: Final = 64
+FEW_TIMES: Final = 4
 
 
 def distinct(changes: Iterable[Change]) -> tuple[Change, ...]:

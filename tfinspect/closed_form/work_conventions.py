@@ -95,7 +95,7 @@ def grounds(spec: ModelSpec, *, seq_len: int, batch: int, tokens: int | None, ot
         words = f"all {n:,} tokens as one sequence, not {batch:,} of {seq_len:,}"
         settings.append(((Convention("one-sequence", words),), spec, n, 1))
     for n in USUAL_LENGTHS if other_lengths else ():
-        if n != seq_len:
+        if n != seq_len and n <= spec.n_ctx:
             settings.append(((Convention(f"n-{n}", f"n = {n:,}, not {seq_len:,}"),), spec, n, batch))
     seen: set[int] = set()
     for made_by, other, n, b in settings:

@@ -55,7 +55,7 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
-_HOW: Final = "give 163037184, 163,037,184, 124M, 291.6 GFLOPs, 3.14e23, or 0.8675x for a multiple of the model's own"
+_HOW: Final = "give 163037184, 163,037,184, 124M, 146 GMACs, 3.14e23, or 0.8675x for a multiple of the model's own"
 
 
 def reconcile(
@@ -72,6 +72,10 @@ def reconcile(
     means the model's n_ctx, and that other usual lengths are tried; tokens is the number that a model is trained on.
 
     Raises:  InputError for a number that cannot be read or is no more than 0, a negative n, a batch below 1.
+
+    >>> found = tfinspect.reconcile(163_037_184, tfinspect.preset("gpt2"))
+    >>> [step.convention.words for step in found.readings[0].steps]
+    ['the tied head counted a second time']
     """
     subject = Subject.of(model)
     spec = subject.spec
@@ -104,9 +108,10 @@ def require(report: Reconciliation) -> None:
     Raises:  CheckFailed where none does.
     """
     if not report.explained:
+        digits = ", and is every digit of it exact" if report.given.is_exact else ""
         raise CheckFailed(
             f"no known convention gives {report.given.shown} for {report.subject.name}",
-            "is it this model, and this --n?",
+            f"is it this model, with this --n{digits}?",
         )
 
 

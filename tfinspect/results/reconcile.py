@@ -241,7 +241,7 @@ class Reconciliation(Answer):
         columns = (
             Column("quantity", "this model's own", keep=9),
             Column("figure", "figure", "count", keep=8),
-            Column("ratio", "the number is", "share", keep=5),
+            *(() if self.given.ratio else (Column("ratio", "the number is", "share", keep=5),)),
         )
 
         def row(reading: Reading) -> Row:
