@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -452,9 +453,12 @@ _MOST: Final = 4
 def _shapes(values: Sequence[Value]) -> str | None:
     """The tensors of a call in one cell; what is no tensor is listed where there is nothing else."""
     told = [value for value in values if value.sizes is not None] or list(values)
-    words = [f"{value.path}:{value.shape}" if value.path and len(told) > 1 else value.shape for value in told[:_MOST]]
-    more = f", {len(told) - _MOST} more" if len(told) > _MOST else ""
-    return ", ".join(words) + more or None
+    words = []
+    for (shape, name), alike in itertools.groupby(told, lambda v: (v.shape, "" if v.path.isdecimal() else v.path)):
+        times = len(list(alike))
+        words.append(f"{name}:{shape}" if name and len(told) > 1 else f"{times}×{shape}" if times > 1 else shape)
+    more = f", {len(words) - _MOST} more" if len(words) > _MOST else ""
+    return ", ".join(words[:_MOST]) + more or None
 
 
 def _through(call: ModuleCall) -> str | None:
