@@ -1,6 +1,6 @@
 """How long each call of each module takes, and what listening to it costs.
 
-A pass is heard through hooks alone, several times after one that warms up; each call's time is the median. Every hooked
+A pass is heard through hooks alone, several times after some that warm up; each call's time is the median. Every hooked
 call inside a call makes it longer by what the hooks cost, which is measured on an empty module and taken off.
 """
 
@@ -21,8 +21,11 @@ from tfinspect.measured.untouched import as_it_was
 
 __all__ = ["REPEATS", "seconds"]
 
-#: Passes that are timed, after one that is not.
+#: Passes that are timed, and most that are not: torch makes ready over the first few.
 REPEATS: Final = 5
+WARM_UP: Final = 5
+#: Beyond so many seconds a warm-up is long enough.
+LONG_SECONDS: Final = 1.0
 
 
 def seconds(
@@ -35,7 +38,12 @@ def seconds(
     """
     cost = _cost_of_listening()
     kept = tuple(written)
-    runs = [_timed(module, fresh(), train, kept) for _ in range(1 + REPEATS)][1:]
+    since = time.perf_counter()
+    for _ in range(WARM_UP):
+        _timed(module, fresh(), train, kept)
+        if time.perf_counter() - since > LONG_SECONDS:
+            break
+    runs = [_timed(module, fresh(), train, kept) for _ in range(REPEATS)]
     n_calls = min(map(len, runs))
     inside = [(ended - begun - 1) // 2 for begun, ended, _ in runs[0]]  # each call inside has a begin and an end
     medians = [statistics.median(run[place][2] for run in runs) for place in range(n_calls)]
