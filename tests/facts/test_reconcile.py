@@ -202,6 +202,19 @@ def test_a_difference_in_each_block_is_named_so() -> None:
     assert own.multiple.words == "12 × 2,359,296 (d·d_ff, once in each block)"
 
 
+@pytest.mark.parametrize("name", ["117M", "345M", "762M", "1542M"])
+def test_the_papers_round_numbers_are_no_count_of_parameters(name: str) -> None:
+    # Radford et al. 2019, table 2; openai/gpt-2 #102: the models have 124M, 355M, 774M and 1,558M
+    model = {"117M": "gpt2", "345M": "gpt2-medium", "762M": "gpt2-large", "1542M": "gpt2-xl"}[name]
+    assert "parameters" not in {reading.unit for reading in reconcile(name, PRESETS[model]).readings}
+
+
+@pytest.mark.parametrize(("text", "farthest"), [("117M", 1), ("3.14e23", 1), ("0.8681x", 2), ("38597376", 3)])
+def test_the_fewer_digits_the_fewer_conventions_are_combined(text: str, farthest: int) -> None:
+    assert read(text).farthest == farthest
+    assert all(len(reading.steps) <= farthest for reading in reconcile(text, GPT2).readings)
+
+
 @pytest.mark.parametrize(
     ("text", "low", "high", "units"),
     [

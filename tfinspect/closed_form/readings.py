@@ -22,10 +22,7 @@ from tfinspect.closed_form.formula import gathered, value
 from tfinspect.results.growth import whole
 from tfinspect.results.reconcile import Convention, Multiple, Near, Number, Reading, Step, Unit
 
-__all__ = ["FARTHEST", "Change", "Factor", "Ground", "distinct", "multiple", "nearest", "search", "within"]
-
-#: Most conventions that are combined.
-FARTHEST: Final = 3
+__all__ = ["Change", "Factor", "Ground", "distinct", "multiple", "nearest", "search", "within"]
 
 #: Longest formula that a table shows, in characters.
 LONGEST: Final = 24
@@ -119,11 +116,11 @@ def search(grounds: Sequence[Ground], given: Number) -> Iterator[Reading]:
     """Readings that give a number, fewest conventions first, each once.
 
     A reading with a convention more that changes nothing is none. A rounded number has readings at the least distance
-    that has any: more conventions round to anything.
+    that has any, and at none beyond `Number.farthest`: enough conventions round to anything.
     """
     seen: set[tuple[object, ...]] = set()
     fitting: list[tuple[Unit, frozenset[str]]] = []
-    for distance in range(FARTHEST + 1):
+    for distance in range(given.farthest + 1):
         for found in itertools.chain.from_iterable(_at(ground, given, distance) for ground in grounds):
             same = [
                 keys for unit, keys in fitting if unit == found.unit or (given.ratio and {unit, found.unit} == WORK)

@@ -25,6 +25,10 @@ Unit = Literal["parameters", "bytes", "multiplications", "FLOPs"]
 #: A number that is so many times another, or so small a part of it, is no share of it worth printing.
 FAR: Final = 1_000
 
+#: Most conventions that are combined; and where a number is rounded, by how much of it that leaves open.
+FARTHEST: Final = 3
+_FARTHEST: Final = ((Fraction(1, 500), 1), (Fraction(1, 10**6), 2))
+
 #: Readings that the table shows.
 SHOWN: Final = 12
 
@@ -143,6 +147,12 @@ class Number:
         """All digits in groups where they are given, and else as it was typed."""
         return f"{self.low.numerator:,}" if self.is_exact else self.text
 
+    @property
+    def farthest(self) -> int:
+        """Most conventions that are combined: the fewer digits, the fewer, as enough of them round to anything."""
+        spread = (self.high - self.low) / self.high
+        return next((most for least, most in _FARTHEST if spread > least), FARTHEST)
+
     def bounds(self, own: int) -> tuple[Fraction, Fraction]:
         """The least and the greatest figure that it stands for, beside a figure of this model's own."""
         return (self.low * own, self.high * own) if self.ratio else (self.low, self.high)
@@ -191,8 +201,9 @@ class Reconciliation(Answer):
         """The spec, and what the number is compared with."""
         sequences = f", {self.batch:,} sequences" if self.batch != 1 else ""
         beyond = f", D = {self.tokens:,} training tokens" if self.tokens is not None else ""
+        source = ", source and target alike" if self.subject.spec.architecture == "encoder_decoder" else ""
         return (
-            f"{self.subject.opening()}. Work of one forward pass at n = {self.seq_len:,}{sequences}{beyond}; "
+            f"{self.subject.opening()}. Work of one forward pass at n = {self.seq_len:,}{source}{sequences}{beyond}; "
             "1 multiplication = 2 FLOPs."
         )
 
@@ -251,7 +262,8 @@ class Reconciliation(Answer):
             return Row({"quantity": reading.start, "figure": reading.own, "ratio": near})
 
         checked = "This model's own figures are closed forms; tfinspect params and tfinspect flops measure them too."
-        notes = [checked, *self.subject.notes()]
+        remark = (self.subject.remark,) if self.subject.remark else ()
+        notes = [*remark, checked, *self.subject.notes()]
         if not self.given.is_exact:
             low, high = (_digits(end) for end in (self.given.low, self.given.high))
             stands = f"{low} to {high} times the figure" if self.given.ratio else f"anything from {low} to {high}"
@@ -287,7 +299,7 @@ class Reconciliation(Answer):
         if left:
             notes.append(f"{left:,} more fit, with as many conventions or more.")
         if not self.given.is_exact:
-            notes.append("A rounded number fits much; readings with more conventions than these are not looked for.")
+            notes.append("A rounded number fits much; more conventions than it takes are not looked for.")
         return Table(f"What gives {self.given.shown}", columns, tuple(rows), tuple(notes))
 
     def _nearest_table(self) -> Table:
@@ -305,7 +317,7 @@ class Reconciliation(Answer):
             if near.multiple is not None:
                 rows.append(Row({"counted": f"the difference is exactly {near.multiple.words}"}, indent=1))
         notes = (
-            "No convention that is known here gives the number, nor do two or three of them. These come nearest; the "
+            f"No convention that is known here gives the number{_nor(self.given.farthest)}. These come nearest; the "
             "difference is what the number has more.",
         )
         return Table(f"{self.given.shown} is unexplained", columns, tuple(rows), notes)
@@ -313,6 +325,14 @@ class Reconciliation(Answer):
 
 def _sentence(convention: Convention) -> str:
     return f"{convention.words} ({convention.source})" if convention.source else convention.words
+
+
+def _nor(farthest: int) -> str:
+    """What was looked for besides single conventions, and why no more."""
+    if farthest == FARTHEST:
+        return ", nor do two or three of them"
+    with_two = ", nor do two" if farthest > 1 else ""
+    return f"{with_two}; with so few digits, more of them together would fit by chance"
 
 
 def _number(n: int) -> str:
