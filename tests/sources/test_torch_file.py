@@ -14,7 +14,7 @@ import torch
 
 from tfinspect.errors import InputError
 from tfinspect.sources import torch_file
-from tfinspect.sources.torch_file import read
+from tfinspect.sources.torch_file import pieces, read
 
 W, B = torch.ones(3, 2), torch.zeros(3, dtype=torch.bfloat16)
 
@@ -174,9 +174,30 @@ def test_a_file_without_a_models_tensors_is_refused(tmp_path: Path, content: Any
         read(saved(tmp_path / "x.pt", content))
 
 
-def test_sparse_tensors_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'w' is torch\.sparse_coo"):
-        read(saved(tmp_path / "x.pt", {"w": W.to_sparse()}))
+@pytest.mark.parametrize(
+    ("tensor", "complaint"),
+    [
+        (W.to_sparse(), r"'w' is torch\.sparse_coo"),
+        (W.to("meta"), r"'w' is torch\.strided on meta"),
+        (torch.ones(1).expand(10**6, 10**6), r"'w' stands for 1,000,000,000,000 numbers, and the file has"),
+    ],
+    ids=["sparse", "meta", "endless"],
+)
+def test_tensors_without_numbers_of_their_own_are_refused(tmp_path: Path, tensor: torch.Tensor, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        read(saved(tmp_path / "x.pt", {"w": tensor}))
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.arange(700).reshape(70, 10), torch.arange(700).reshape(10, 70).T, torch.ones(3).bfloat16().expand(50, 3)],
+    ids=["as it lies", "turned", "repeated"],
+)
+def test_the_bytes_of_a_tensor_come_in_pieces(tensor: torch.Tensor) -> None:
+    whole = tensor.contiguous().view(torch.uint8).numpy().tobytes()
+    assert b"".join(pieces(tensor, 1, 96)) == whole
+    assert len(b"".join(pieces(tensor, 5, 96))) < len(whole) / 3
+    assert list(pieces(torch.ones(0, 4), 1, 96)) == []
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ TORCH_INDEX: Final = "pytorch_model.bin.index.json"
 
 #: Endings of files of torch.save.
 TORCH_ENDINGS: Final = (".pt", ".pth", ".bin", ".ckpt")
-#: Endings of files that nothing but a checkpoint has.
-ENDINGS: Final = (".safetensors", ".safetensors.index.json", ".bin.index.json", *TORCH_ENDINGS)
+#: Endings of files that nothing but a checkpoint has; that a GGUF file is one, and cannot be read, its error says.
+ENDINGS: Final = (".safetensors", ".safetensors.index.json", ".bin.index.json", ".gguf", *TORCH_ENDINGS)
 
 #: Largest index that is read; that of a model of 671 billion parameters has 9 MiB.
 MOST_INDEX_BYTES: Final = 24_000_000
@@ -166,12 +166,9 @@ class Checkpoint:
         """The bytes of a tensor, a piece at a time: of so many pieces the first."""
         tensor = self.tensors[name]
         if self.saved:
-            import torch
+            from tfinspect.sources.torch_file import pieces
 
-            flat = self.mapped[name].detach().reshape(-1)
-            step = max(1, _PIECE // flat.element_size())
-            for at in range(0, flat.numel(), every * step):
-                yield flat[at : at + step].contiguous().view(torch.uint8).numpy().tobytes()
+            yield from pieces(self.mapped[name], every, _PIECE)
             return
         header = next(h for h in self.headers if tensor in h.tensors)
         try:

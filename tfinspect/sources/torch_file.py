@@ -24,7 +24,7 @@ from tfinspect.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DTYPES", "TorchFile", "read"]
+__all__ = ["DTYPES", "TorchFile", "pieces", "read"]
 
 #: Largest pickle that is read: the names and shapes of 10,000 tensors have 2 MB.
 MOST_PICKLE_BYTES: Final = 2**24
@@ -94,9 +94,34 @@ def read(path: Path) -> TorchFile:
     content = _loaded(path, mmap=archive)
     entry, tensors, left_out = _model_tensors(where, content)
     for name, tensor in tensors.items():
-        if str(tensor.layout) != "torch.strided":
-            raise InputError(f"{where}: tensor {name[:80]!r} is {tensor.layout}", "dense tensors are counted")
+        _require_plain(f"{where}: tensor {name[:80]!r}", tensor, n_file)
     return TorchFile(path, tensors, entry, left_out, n_file, *sizes)
+
+
+def pieces(tensor: torch.Tensor, every: int, n_bytes: int) -> Iterator[bytes]:
+    """The bytes of a tensor, so many at a time: of so many pieces the first."""
+    import torch
+
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.is_contiguous():
+        tensor = tensor.reshape(-1)
+    rows = max(1, n_bytes // max(1, tensor[:1].numel() * tensor.element_size()))
+    for at in range(0, len(tensor), every * rows):
+        yield tensor[at : at + rows].contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _require_plain(what: str, tensor: torch.Tensor, n_file: int) -> None:
+    """Nothing, where a tensor is numbers that the file holds.
+
+    Raises:  InputError for one that is sparse, quantised by torch or empty of numbers, or repeats a few without end.
+    """
+    if str(tensor.layout) != "torch.strided" or tensor.is_quantized or tensor.device.type != "cpu":
+        kind = "quantised" if tensor.is_quantized else f"{tensor.layout} on {tensor.device}"
+        raise InputError(f"{what} is {kind}", "dense tensors are counted")
+    if tensor.numel() * tensor.element_size() > n_file:
+        raise InputError(
+            f"{what} stands for {tensor.numel():,} numbers, and the file has {n_file:,} bytes", "save it contiguous"
+        )
 
 
 def _looked_through(where: str, file: IO[bytes], n_file: int) -> tuple[int, int]:
