@@ -138,7 +138,7 @@ def trace(
             dataclasses.replace(call, peak_bytes=frame.peak - frame.alive_before)
             for call, frame in zip(calls, seen.frames, strict=True)
         )
-    agreements = tuple(_trace_agreements(ran, seen, inputs, train)) if check else ()
+    agreements = tuple(_trace_agreements(ran, seen, inputs, train)) if check and seen.error is None else ()
     return ModuleTrace(
         model=_inspected(ran, name, train),
         inputs=_input_values(inputs, bound, other_bound),
@@ -424,13 +424,13 @@ def _failure(module: nn.Module, seen: Pass) -> str:
         return f"{kind} raised {described(seen.error)}"
     where = f"{inner.path} ({type(inner.module).__name__})" if inner.path else kind
     met = ", ".join(value.shape for value in inner.inputs if value.sizes is not None)
+    reason = explained(inner)
+    if reason:
+        return f"{where} was given {met}: {reason} (torch: {described(seen.error)})"
     words = f"{where} raised {described(seen.error)}"
     if met:
         words += f"; it was given {met}"
-    if seen.failed_op:
-        words += f"; {seen.failed_op}"
-    reason = explained(inner)
-    return f"{words}: {reason}" if reason else words
+    return f"{words}; {seen.failed_op}" if seen.failed_op else words
 
 
 def _require_no_values_needed(seen: Pass, meta: bool) -> None:
