@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import sys
 import warnings
 import weakref
@@ -502,6 +503,9 @@ class _Mode(Watcher):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if _decomposes(func):
+            with self:
+                return func.decompose(*args, **kwargs)
         self.listener.before(func, args, kwargs)
         try:
             result = func(*args, **kwargs)
@@ -510,6 +514,13 @@ class _Mode(Watcher):
             raise
         self.seen(func, args, kwargs, result)
         return result
+
+
+@functools.cache
+def _decomposes(func: Any) -> bool:
+    """Whether an operator is made of others: tensors of inference mode bring it here whole, all others in its parts."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return isinstance(func, torch._ops.OpOverload) and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
 
 
 #: Operators that write to what their schema does not say: the running statistics of a batch norm in training.

@@ -81,7 +81,7 @@ def as_it_was(module: nn.Module, *, train: bool, written: Iterable[Tensor] = ())
         try:
             for inner, _ in modes:
                 inner.training = train
-            with torch.inference_mode(False), torch.no_grad():  # in inference mode a watcher sees no products
+            with torch.no_grad():
                 yield keeper
         finally:
             for inner, mode in modes:
