@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-__all__ = ["first_to_last", "patterns", "repeats"]
+__all__ = ["first_to_last", "patterns", "repeats", "stem"]
 
 #: Longest run of unlike siblings that is looked for as one pattern.
 LONGEST = 8
@@ -34,11 +34,21 @@ def repeats(signatures: Sequence[object]) -> Iterator[tuple[int, int, int]]:
 
 
 def patterns(paths: Sequence[str]) -> dict[str, list[str]]:
-    """Paths by what is left of them without their numbers: "h.*.mlp" for "h.0.mlp" to "h.11.mlp"."""
+    """Paths by what they share, a star for each number that differs: "h.*.mlp" for "h.0.mlp" to "h.11.mlp"."""
     found: dict[str, list[str]] = {}
     for path in paths:
-        found.setdefault(re.sub(r"(?<![^.])\d+(?![^.])", "*", path), []).append(path)
-    return found
+        found.setdefault(stem(path), []).append(path)
+    return {_shared(alike): alike for alike in found.values()}
+
+
+def stem(path: str) -> str:
+    """A path with a star for each number: "h.*.mlp"."""
+    return re.sub(r"(?<![^.])\d+(?![^.])", "*", path)
+
+
+def _shared(paths: Sequence[str]) -> str:
+    places = zip(*(path.split(".") for path in paths), strict=True)
+    return ".".join(words[0] if len(set(words)) == 1 else "*" for words in places)
 
 
 def first_to_last(first: str, last: str) -> str:

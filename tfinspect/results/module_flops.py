@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any, ClassVar
 
 from tfinspect.results.agreement import Agreement
-from tfinspect.results.folding import first_to_last, patterns, repeats
+from tfinspect.results.folding import first_to_last, repeats, stem
 from tfinspect.results.module_trace import Inspected, Value, input_table, value_dict
 from tfinspect.results.report import Answer
 from tfinspect.results.table import Cell, Column, Role, Row, Table
@@ -145,9 +145,8 @@ class ModuleFlops(Answer):
                 children.setdefault(_parent(work.path, paths), []).append(work)
 
         def signature(work: ModuleWork) -> tuple[object, ...]:
-            (stem,) = patterns([work.path])
             inside = tuple(signature(child) for child in children.get(work.path, ()))
-            return stem, work.kind, work.n_calls, work.flops, inside
+            return stem(work.path), work.kind, work.n_calls, work.flops, inside
 
         def rows(work: ModuleWork, depth: int) -> Iterator[Row]:
             above = _parent(work.path, paths) if work.path else ""

@@ -283,7 +283,7 @@ class ModuleTrace(Answer):
                 "in the row above them."
             )
         if self.used_without_call:
-            names = [_times(stem, paths) for stem, paths in patterns(self.used_without_call).items()]
+            names = [_times(shared, paths) for shared, paths in patterns(self.used_without_call).items()]
             yield f"Not seen as a call, though their parameters are used: {_listed(names)}."
         if self.unregistered:
             yield (
@@ -325,19 +325,17 @@ class ModuleTrace(Answer):
             Column("class", "class", keep=8),
             Column("params", "parameters", "count", keep=9),
         )
-        alike: dict[tuple[str, str], list[tuple[str, int]]] = {}
-        for path, kind, params in self.not_called:
-            (stem,) = (path,) if self.unfold else patterns([path])
-            alike.setdefault((stem, kind), []).append((path, params))
+        idle = {path: (kind, params) for path, kind, params in self.not_called}
+        folds = {path: [path] for path in idle} if self.unfold else patterns(list(idle))
         rows = tuple(
             Row(
                 {
-                    "name": _times(stem, [path for path, _ in found]),
-                    "class": kind,
-                    "params": sum(params for _, params in found),
+                    "name": _times(shared, paths),
+                    "class": ", ".join(dict.fromkeys(idle[path][0] for path in paths)),
+                    "params": sum(idle[path][1] for path in paths),
                 }
             )
-            for (stem, kind), found in alike.items()
+            for shared, paths in folds.items()
         )
         return Table("Not called", columns, rows, ("Their parameters count in the total.",))
 
@@ -493,9 +491,9 @@ def _labelled(call: ModuleCall, value: Value) -> str:
     return f"{name}{again}" + (f": {value.path}" if value.path else "")
 
 
-def _times(stem: str, paths: Sequence[str]) -> str:
+def _times(shared: str, paths: Sequence[str]) -> str:
     """A pattern of paths and how many they are, "h.*.mlp × 12"; the path itself where it is the only one."""
-    return paths[0] if len(paths) == 1 else f"{stem} × {len(paths):,}"
+    return shared if len(paths) == 1 else f"{shared} × {len(paths):,}"
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:
