@@ -29,13 +29,13 @@ def test_every_place_is_in_one_fold_and_each_fold_repeats(signatures: list[str])
 
 
 def test_paths_by_their_pattern() -> None:
-    paths = ["h.0.mlp", "h.11.mlp", "h.0.attn2", "fc1", "7"]
-    assert patterns(paths) == {
+    assert patterns(["h.0.mlp", "h.0.attn2", "h.11.mlp", "fc1", "7"]) == {
         "h.*.mlp": ["h.0.mlp", "h.11.mlp"],
-        "h.*.attn2": ["h.0.attn2"],
+        "h.0.attn2": ["h.0.attn2"],
         "fc1": ["fc1"],
-        "*": ["7"],
+        "7": ["7"],
     }
+    assert patterns(["1.layers.0.fc", "1.layers.1.fc"]) == {"1.layers.*.fc": ["1.layers.0.fc", "1.layers.1.fc"]}
 
 
 def test_a_fold_names_its_ends() -> None:
