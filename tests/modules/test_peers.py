@@ -195,7 +195,15 @@ def test_shares_add_up_to_the_whole() -> None:
             children[call.parent] = children.get(call.parent, 0) + call.flops
         assert children[None] == trace.total_flops  # the model itself is all of it
         for i, call in enumerate(trace.calls):
-            assert children.get(i, 0) <= call.flops  # the rest it does by itself
+            assert children.get(i, 0) + call.own_flops == call.flops
+
+
+def test_shares_add_up_to_the_whole_as_they_are_printed() -> None:
+    model = tiny()
+    by_module, by_operator = tfinspect.flops(model, tokens(5), depth=1).tables()[-2:]
+    assert by_module.rows[0].cells["share"] == 1.0  # the model itself
+    own = [row.cells["share"] for row in by_operator.rows if row.role not in ("total", "fold")]
+    assert sum(own) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_a_look_up_charged_as_a_product_and_a_tied_head_charged_nothing() -> None:
@@ -248,6 +256,9 @@ def test_a_hierarchy_that_is_messed_up() -> None:
     assert [(call.kind, call.depth) for call in trace.calls] == [
         ("Recursive", 0), ("Linear", 1), ("Recursive", 1), ("Linear", 2), ("Recursive", 2),
     ]  # fmt: skip
+    by_path = {work.path: work for work in tfinspect.flops(Recursive(), floats(3, 4)).modules}
+    assert by_path[""].multiplications == by_path["inner"].multiplications == 2 * 3 * 4 * 4  # and not once per level
+    assert (by_path[""].n_calls, by_path["inner"].n_calls) == (3, 2)
 
 
 # Parameters

@@ -229,10 +229,7 @@ def test_a_module_works_on_as_before() -> None:
     for exhibit in ZOO.values():
         module = exhibit.make().eval()
         before = module(*exhibit.args())
-        for inspect in INSPECTIONS.values():
-            try:
-                inspect(module, *exhibit.args())
-            except InputError:
-                continue
+        for inspection in ("params", "flops", "trace of training"):
+            INSPECTIONS[inspection](module, *exhibit.args())
         after = module(*exhibit.args())
         torch.testing.assert_close(after, before, rtol=0, atol=0)

@@ -394,7 +394,7 @@ def _used_without_call(module: nn.Module, seen: Pass) -> tuple[str, ...]:
 
 
 def _work(seen: Pass) -> tuple[ModuleWork, ...]:
-    """The work of each module, all its calls together."""
+    """The work of each module, all its calls together; a call of itself is in the call around it."""
     within = [frame.flops for frame in seen.frames]
     for place in range(len(seen.frames) - 1, -1, -1):
         parent = seen.frames[place].parent
@@ -406,10 +406,20 @@ def _work(seen: Pass) -> tuple[ModuleWork, ...]:
         found[frame.path] = dataclasses.replace(
             before,
             n_calls=before.n_calls + 1,
-            flops=before.flops + total,
+            flops=before.flops + (0 if _is_inside_itself(seen, frame) else total),
             own_flops=before.own_flops + frame.flops,
         )
     return tuple(found.values())
+
+
+def _is_inside_itself(seen: Pass, frame: Frame) -> bool:
+    """Whether a module made this call from within a call of its own."""
+    above = frame.parent
+    while above is not None:
+        if seen.frames[above].path == frame.path:
+            return True
+        above = seen.frames[above].parent
+    return False
 
 
 def _failure(module: nn.Module, seen: Pass) -> str:
