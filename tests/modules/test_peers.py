@@ -20,6 +20,8 @@ import tfinspect
 from tests.modules.gpt2 import GPT2
 from tests.modules.zoo import ZOO, OwnAttention, floats, seeded
 from tfinspect.errors import InputError
+from tfinspect.results.module_trace import ModuleTrace
+from tfinspect.results.table import Table
 
 
 def gpt2_work(n_layers: int, d: int, vocab_size: int, n: int) -> int:
@@ -157,14 +159,32 @@ def test_what_nobody_counts_is_named_once_and_the_coverage_says_so() -> None:
     assert any("inv" in name for name in work.uncounted)
     known, seen = work.coverage
     assert 0 <= known < seen
+    total = work.tables()[1].rows[-1]
+    assert total.cells["name"] == "at least"  # allenai/olmoearth_pretrain PR #605: a total that lacks products is none
 
 
-def test_a_compiled_module() -> None:
-    # pytorch#128199, #124196: the counter breaks; the work is that of the module inside, or that is what to inspect
-    eager = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
-    compiled = torch.compile(eager, backend="eager")
-    assert tfinspect.params(compiled).total == 8 * 4 + 4 + 4 * 2 + 2
-    assert tfinspect.flops(compiled, floats(3, 8)).total_multiplications == 3 * (8 * 4 + 4 * 2)
+def whole(model: nn.Sequential) -> nn.Module:
+    return torch.compile(model, backend="eager")  # type: ignore[return-value]
+
+
+def part(model: nn.Sequential) -> nn.Module:
+    model[0] = torch.compile(model[0], backend="eager")  # type: ignore[assignment]
+    return model
+
+
+def in_place(model: nn.Sequential) -> nn.Module:
+    model.compile(backend="eager")
+    return model
+
+
+@pytest.mark.parametrize("compiled", [whole, part, in_place])
+def test_a_compiled_module(compiled: Callable[[nn.Sequential], nn.Module]) -> None:
+    # pytorch#128199, #124196: the counter breaks; what is compiled is run eagerly, operator by operator
+    model = compiled(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2)))
+    assert tfinspect.params(model).total == 8 * 4 + 4 + 4 * 2 + 2
+    work = tfinspect.flops(model, floats(3, 8))
+    assert work.total_multiplications == 3 * (8 * 4 + 4 * 2)
+    assert work.uncounted == ()
 
 
 def test_totals_that_grow_run_by_run() -> None:
@@ -412,6 +432,23 @@ def test_scores_are_shown_also_of_the_fused_encoder_layer() -> None:
     assert opened.scores == (2, 4, 5, 5)
     assert opened.difference is not None
     assert opened.difference < 1e-5
+
+
+def test_twelve_blocks_that_are_alike_stand_once() -> None:
+    # mert-kurttutan/torchview#118, sachinhosmani/torchvista#4
+    trace = tfinspect.trace(small(), tokens(9, device="meta"))
+    by_class = [row.cells.get("class") for row in tree(trace).rows]
+    assert by_class.count("Block") == 1
+    (folded,) = [row for row in tree(trace).rows if "11 more alike" in str(row.cells["name"])]
+    assert folded.cells["params"] == 11 * 7_087_872
+    assert [row.cells.get("class") for row in tree(trace.unfolded()).rows].count("Block") == 12
+    assert tree(trace).rows[-1].cells == tree(trace.unfolded()).rows[-1].cells  # the total
+
+
+def tree(trace: ModuleTrace) -> Table:
+    """The table of calls."""
+    (found,) = [table for table in trace.tables() if table.title == "Modules"]
+    return found
 
 
 def test_hooks_of_the_user_run_and_stay() -> None:
