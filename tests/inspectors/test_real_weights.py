@@ -231,3 +231,11 @@ def test_no_checks_of_what_is_no_language_model(tmp_path: Path) -> None:
         model_checks(TINY)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="an encoder, which sees them, predicts none"):
         model_checks(resolve(weights=str(folder(tmp_path / "model", TINY)), architecture="encoder"))
+
+
+def test_weights_of_0_stop_gradients_and_break_no_claim(tmp_path: Path) -> None:
+    place = folder(tmp_path / "model", LLAMA)
+    stored = {name: t * 0 if "_proj" in name else t for name, t in as_llama(LLAMA).items()}
+    save(place / "model.safetensors", stored)
+    for run in RUNS.values():
+        assert {a.verdict for a in run(resolve(weights=str(place))).agreements} == {"agree"}

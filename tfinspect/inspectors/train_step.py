@@ -196,12 +196,12 @@ def _gradients(report: TrainStep, ran: Trained, lengths: Sequence[int]) -> Itera
         tolerance = ROUNDING * _of(ran, "embed.tokens.weight").largest
         how = "untied twin with the same weights"
         yield Agreement("largest |∂L/∂E − (∂L/∂E_in + ∂L/∂E_out)|", 0.0, ran.tied.difference, how, tolerance)
-    if spec.d_model > NARROWEST and not spec.dropout:
+    if report.filled.random and spec.d_model > NARROWEST and not spec.dropout:
         yield from _reached(report, ran, lengths)
 
 
 def _reached(report: TrainStep, ran: Trained, lengths: Sequence[int]) -> Iterator[Agreement]:
-    """Where gradients arrive; dropout and very narrow layer norms may stop them, so nothing is claimed there."""
+    """Where gradients arrive; dropout, very narrow layer norms and weights of 0 may stop them: nothing is claimed."""
     spec, how = report.subject.spec, "gradients that are not 0"
     blocks = {g.block for g in report.gradients if g.block is not None and g.norm > 0}
     yield Agreement("blocks that a gradient reaches", spec.n_layers, len(blocks), how)
