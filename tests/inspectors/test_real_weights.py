@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -239,3 +240,22 @@ def test_weights_of_0_stop_gradients_and_break_no_claim(tmp_path: Path) -> None:
     save(place / "model.safetensors", stored)
     for run in RUNS.values():
         assert {a.verdict for a in run(resolve(weights=str(place))).agreements} == {"agree"}
+
+
+def test_weights_that_are_no_numbers_are_said_to_be_none(tmp_path: Path) -> None:
+    place = folder(tmp_path / "model", LLAMA)
+    stored = as_llama(LLAMA)
+    stored["model.layers.0.self_attn.q_proj.weight"] = stored["model.layers.0.self_attn.q_proj.weight"] * math.nan
+    save(place / "model.safetensors", stored)
+    model = resolve(weights=str(place))
+    for run, words in (
+        ("attention", "the scores of layer 1, head 1 are no numbers; see tfinspect verify --weights"),
+        ("train_step", "is nan, no number to train on; see tfinspect verify --weights"),
+        ("generate", "the logits of step 1 are not all finite"),
+    ):
+        with pytest.raises(InputError, match=words):
+            RUNS[run](model)
+    report = RUNS["trace"](model)
+    seen = {row.name: row.stats.non_finite for row in report.tensors if row.stats is not None}
+    assert (seen["blocks.0.norm1"], seen["blocks.0.attn.q"]) == (0, 5 * LLAMA.d_model)
+    assert [check.id for check in model_checks(model, "finite").failed] == ["finite"]

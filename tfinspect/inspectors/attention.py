@@ -86,7 +86,8 @@ def attention(
         for row, found in zip(rows, ran.heads, strict=True)
     )
     if any(math.isnan(score) for text in attended for row in text.scores for score in row):
-        raise InputError(f"the scores of layer {layer}, head {head} are no numbers", "give an --eps above 0")
+        why = "give an --eps above 0" if weights is None else f"see tfinspect verify --weights {weights.path} finite"
+        raise InputError(f"the scores of layer {layer}, head {head} are no numbers", why)
     report = Attention(subject, layer, head, attended, seed, ran.filled)
     return dataclasses.replace(report, agreements=tuple(_agreements(report, ran)))
 

@@ -87,6 +87,11 @@ def train_step(
     room = closed_form.room_bytes(spec, settings, len(rows), seq_len)
     memory.require_bytes(room, "the training step", "choose a smaller model, a shorter text, or --optimizer sgd")
     ran = measured.train_step(spec, padded, lengths=lengths, optimizer=settings, seed=seed, given=weights, dtype=dtype)
+    if weights is not None and not math.isfinite(ran.losses.from_logits):
+        raise InputError(
+            f"the loss with the weights of {weights.path!r} is {ran.losses.from_logits}, no number to train on",
+            f"see tfinspect verify --weights {weights.path} finite",
+        )
     dims = {tensor.name: tensor.dims for tensor in tensors(spec)}
     report = TrainStep(
         subject=subject,
