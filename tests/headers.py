@@ -44,7 +44,11 @@ def sharded() -> str:
     config = {"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "vocab_size": 9, "n_positions": 4}
     (folder / "config.json").write_text(json.dumps(config))
     table: Mapping[str, Shape] = {"lm_head.weight": [9, 8], "wte.weight": [9, 8], "wpe.weight": [4, 8]}
-    block: Mapping[str, Shape] = {"h.0.attn.bias": [1, 1, 4, 4], "h.0.attn.c_attn.weight": [8, 24]}
+    block: Mapping[str, Shape] = {
+        "h.0.ln_1.weight": [8], "h.0.attn.bias": [1, 1, 4, 4], "h.0.attn.c_attn.weight": [8, 24],
+        "h.0.attn.c_proj.weight": [8, 8], "h.0.ln_2.weight": [8], "h.0.mlp.c_fc.weight": [8, 32],
+        "h.0.mlp.c_proj.weight": [32, 8], "ln_f.weight": [8],
+    }  # fmt: skip
     shards(folder, {"model-00001-of-00002.safetensors": table, "model-00002-of-00002.safetensors": block})
     return str(folder)
 

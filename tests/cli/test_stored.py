@@ -19,6 +19,7 @@ def test_gpt2_small_as_it_is_published(tfinspect: Program, tmp_path: Path) -> No
     ended = tfinspect("params", str(file), "--expect", "124,439,808")
     assert (ended.code, ended.err) == (0, "")
     words = " ".join(ended.out.split())
+    assert "160 tensors with names of gpt2, in 1 file of safetensors" in words
     assert "elements of all tensors 137,022,720 masks and other buffers -12,582,912" in words
     assert "h.*.attn.c_attn.weight × 12 F32 [768,2304]" in words
     assert "h.* × 12 156 85,054,464" in words
@@ -48,7 +49,7 @@ def test_a_directory_with_both_is_its_checkpoint_and_config_its_configuration(tf
     assert (stored["schema"], stored["files"], stored["index_total_size"]) == ("tfinspect.stored/1", 2, 0)
     assert described["schema"] == "tfinspect.params/1"
     assert stored["copies"][0]["tied"] is True
-    assert stored["total_params"] == 9 * 8 + 4 * 8 + 8 * 24
+    assert (stored["family"], stored["total_params"]) == ("gpt2", 9 * 8 + 4 * 8 + 12 * 8 * 8 + 3 * 8)
 
 
 def test_what_is_not_whole_is_listed_and_fails(tfinspect: Program, tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests import stored
-from tests.checkpoints import examples
-from tests import headers
+from tests import headers, stored
 from tests.checkpoints import examples
 from tests.docs.console import ROOT
 from tfinspect.cli.app import main
@@ -53,7 +51,7 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["reconcile", "124443648", "gpt2"],
     ),
     "tfinspect.stored/1": (
-        ["params", headers.sharded(), "--per-tensor", "--expect", "296"],
+        ["params", headers.sharded(), "--per-tensor", "--expect", "896"],
         ["params", headers.sharded(), "--no-check"],
         ["params", headers.single()],
     ),

@@ -75,12 +75,20 @@ def _of_checkpoint(
 
     from tfinspect.inspectors import stored as inspector
     from tfinspect.render.progress import working
+    from tfinspect.sources import recognise
     from tfinspect.sources.checkpoint import read, tied_by_config
 
     path = Path(model)
     with working("reading the checkpoint"):
+        checkpoint = read(path)
         report = inspector.stored(
-            read(path), check=check, expect=expect, per_tensor=per_tensor, depth=depth, tied_head=tied_by_config(path)
+            checkpoint,
+            check=check,
+            expect=expect,
+            per_tensor=per_tensor,
+            depth=depth,
+            tied_head=tied_by_config(path),
+            family=recognise.family(checkpoint.tensors),
         )
     show(report, json_output)
     inspector.require(report)

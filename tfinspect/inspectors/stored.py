@@ -60,11 +60,13 @@ def stored(
     per_tensor: bool = False,
     depth: int | None = None,
     tied_head: bool | None = None,
+    family: str | None = None,
 ) -> StoredParams:
     """What a checkpoint holds: parameters, elements and bytes by number format, by module and by tensor.
 
     check=False reads no byte of a tensor; otherwise tables and heads of one size are compared. depth is how many levels
-    of modules are shown, by default as many as fit a page. tied_head is what a configuration beside the files says.
+    of modules are shown, by default as many as fit a page. tied_head is what a configuration beside the files says, and
+    family whose names the tensors have.
 
     Raises:  InputError for a negative expectation or depth, and for more than 100,000 tensors to list.
     Agrees:  the sizes of the files, less their headers; the places of the tensors, by number format.
@@ -85,6 +87,7 @@ def stored(
     return StoredParams(
         path=str(checkpoint.path),
         format="torch" if checkpoint.saved else "safetensors",
+        family=family,
         n_files=len(checkpoint.files),
         n_file_bytes=checkpoint.n_file_bytes,
         n_read_bytes=checkpoint.n_header_bytes,

@@ -146,6 +146,8 @@ class StoredParams(Answer):
     path: str
     format: str
     """ "safetensors" or "torch"."""
+    family: str | None
+    """Whose names the tensors have, "gpt2"; None where they are those of no known family."""
     n_files: int
     n_file_bytes: int
     """Bytes of the files that are there."""
@@ -219,6 +221,7 @@ class StoredParams(Answer):
         """What was read, and what counts as a parameter."""
         files = "1 file" if self.n_files == 1 else f"{self.n_files:,} files"
         tensors = "1 tensor" if len(self.rows) == 1 else f"{len(self.rows):,} tensors"
+        tensors += f" with names of {self.family}," if self.family else ""
         incomplete = "INCOMPLETE, " if self.faults else ""
         return (
             f"{incomplete}{self.path}: {tensors} in {files} of {self.format}, read from {self.n_read_bytes:,} of "
@@ -247,6 +250,7 @@ class StoredParams(Answer):
             "conventions": self.conventions,
             "path": self.path,
             "format": self.format,
+            "family": self.family,
             "files": self.n_files,
             "file_bytes": self.n_file_bytes,
             "read_bytes": self.n_read_bytes,
