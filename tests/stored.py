@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -108,6 +110,7 @@ def folder(at: Path, spec: ModelSpec, *, seed: int = 0, dtype: torch.dtype = tor
 def tiny() -> str:
     """Path of such a directory, of a model of 11 tokens; it is there as long as the tests run."""
     place = tempfile.mkdtemp(prefix="tfinspect-")
+    atexit.register(shutil.rmtree, place)
     return str(folder(Path(place), TINY))
 
 
