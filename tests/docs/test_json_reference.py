@@ -104,9 +104,6 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
 #: Arguments of the calls that find something wrong.
 FAILING = {"tests.verify.models:Unmasked", "470.5", "124443648", examples("faulty"), examples("strange")}
 
-#: Arguments of the calls that find something wrong.
-FAILING = {"tests.verify.models:Unmasked", examples("faulty"), examples("strange")}
-
 #: The page's sections, and the schemas that each speaks of.
 SECTIONS: Mapping[str, set[str]] = {
     "Every document": {*CALLS},
