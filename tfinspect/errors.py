@@ -50,7 +50,11 @@ class CheckFailed(InspectError):
 
 def described(error: BaseException) -> str:
     """An exception of a user's own code on one line: its type, what it says, and the line of that code it came from."""
-    words = " ".join(line.strip() for line in str(error).strip().splitlines()[:1])
+    try:
+        said = str(error)
+    except Exception:  # a message that cannot be made is none
+        said = ""
+    words = " ".join(line.strip() for line in said.strip().splitlines()[:1])
     words = words if len(words) <= LONGEST else f"{words[:LONGEST]} ..."
     place = _place(error)
     return type(error).__name__ + (f": {words}" if words else "") + (f" ({place})" if place else "")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -324,3 +326,62 @@ def test_what_is_made_without_saying_where_is_made_without_memory_too() -> None:
     work = tfinspect.flops(Does(what, layer=nn.Linear(8, 2)), floats(3, 8), meta=True)
     assert work.total_multiplications == 3 * 8 * 2
     assert torch.ones(1).device.type == "cpu"
+
+
+class Silent(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_without_words_is_named_by_its_class() -> None:
+    def what(self: Does, x: Tensor) -> Tensor:
+        raise Silent
+
+    trace = nothing_left(Does(what), floats(2, 4))
+    assert trace.failure is not None
+    assert "Silent" in trace.failure
+
+
+def test_products_in_place() -> None:
+    trace = nothing_left(Does(lambda self, x: x.clone().addmm_(x, x)), floats(4, 4))
+    assert trace.total_multiplications == 4 * 4 * 4
+    assert trace.uncounted == ()
+
+
+def test_a_lazy_module_that_fails_before_it_has_its_shapes() -> None:
+    def what(self: Does, x: Tensor) -> Tensor:
+        raise ValueError("too early")
+
+    trace = tfinspect.trace(nn.Sequential(Does(what), nn.LazyLinear(3), nn.LazyConv2d(2, 1)), floats(2, 4))
+    assert trace.failure is not None
+    assert "too early" in trace.failure
+    assert trace.total_params == 0
+    assert [path for path, _, _ in trace.not_called] == ["1", "2"]
+
+
+def test_a_lazy_module_with_all_that_can_be_asked_for() -> None:
+    trace = tfinspect.trace(nn.LazyLinear(3), floats(2, 4), ops=True, stats=True, memory=True, time=True)
+    assert trace.failure is None
+    assert trace.total_multiplications == 2 * 4 * 3
+
+
+def test_work_in_another_thread_is_not_passed_over_in_silence() -> None:
+    # a dispatch mode is of one thread; the layer that was heard and did nothing is what gives it away
+    def what(self: Does, x: Tensor) -> Tensor:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(self.layer, x).result()
+
+    trace = tfinspect.trace(Does(what, layer=nn.Linear(8, 2)), floats(3, 8))
+    assert trace.total_multiplications == 3 * 8 * 2 or any(agreement.failed for agreement in trace.agreements)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_a_forward_that_records_itself() -> None:
+    def what(self: Does, x: Tensor) -> Tensor:
+        return torch.jit.trace(self.layer, (x,), check_trace=False)(x)
+
+    trace = nothing_left(Does(what, layer=nn.Linear(8, 2)), floats(3, 8))
+    assert trace.failure is None
+    json.dumps(trace.to_dict())

@@ -30,6 +30,7 @@ def multiplications(
 
     Shapes:  inputs, those of its tensors in their order; output, that of its first result.
     """
+    operator = operator.removesuffix("_")  # in place, it is the same product
     if operator in _LEFT:
         return math.prod(output) * inputs[_LEFT[operator]][-1]
     if operator == "addbmm":

@@ -297,6 +297,8 @@ def _calls(
     seen: Pass, others: list[Frame], bound: Mapping[str, int], other_bound: Mapping[str, int]
 ) -> tuple[ModuleCall, ...]:
     """The frames of a pass as a reader sees them."""
+    from tfinspect.measured.module_params import elements
+
     within = [frame.flops for frame in seen.frames]
     for place in range(len(seen.frames) - 1, -1, -1):
         parent = seen.frames[place].parent
@@ -310,9 +312,9 @@ def _calls(
         for parameter in {id(p): p for p in frame.module._parameters.values() if p is not None}.values():
             if id(parameter) not in counted:
                 counted.add(id(parameter))
-                mine += parameter.numel()
+                mine += elements(parameter)
             elif frame.nth == 1:
-                shared += parameter.numel()
+                shared += elements(parameter)
         calls.append(
             ModuleCall(
                 path=frame.path,
@@ -361,6 +363,8 @@ def _attention_with_dims(
 
 def _not_called(module: nn.Module, seen: Pass) -> tuple[tuple[str, str, int], ...]:
     """(path, class, parameters within) of modules that never ran; what is inside of one is in its row."""
+    from tfinspect.measured.module_params import elements
+
     called = {id(frame.module) for frame in seen.frames}
     used = _used_without_call(module, seen)
     above = {above for path in (*used, *(frame.path for frame in seen.frames)) for above in _prefixes(path)}
@@ -372,7 +376,7 @@ def _not_called(module: nn.Module, seen: Pass) -> tuple[tuple[str, str, int], ..
         met.update(map(id, inner.modules()))
         if any(id(deeper) in called for deeper in inner.modules()):  # run from elsewhere, under another name
             continue
-        found.append((path, type(inner).__name__, sum({id(p): p.numel() for p in inner.parameters()}.values())))
+        found.append((path, type(inner).__name__, sum({id(p): elements(p) for p in inner.parameters()}.values())))
     return tuple(found)
 
 

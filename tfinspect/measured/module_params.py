@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 from tfinspect.measured.untouched import storage_of
 from tfinspect.results.module_params import ModuleNode, ModuleTensor
 
-__all__ = ["attributes", "layers", "stored_elements", "tensors", "tree"]
+__all__ = ["attributes", "elements", "layers", "stored_elements", "tensors", "tree"]
 
 
 def tensors(module: nn.Module) -> tuple[tuple[ModuleTensor, ...], tuple[ModuleTensor, ...]]:
@@ -33,7 +33,7 @@ def _once(named: Iterable[tuple[str, Tensor]]) -> tuple[ModuleTensor, ...]:
             names[key][0],
             None if is_lazy(tensor) else tuple(tensor.shape),
             str(tensor.dtype).removeprefix("torch."),
-            _elements(tensor),
+            elements(tensor),
             tensor.requires_grad,
             tuple(names[key][1:]),
         )
@@ -41,7 +41,8 @@ def _once(named: Iterable[tuple[str, Tensor]]) -> tuple[ModuleTensor, ...]:
     )
 
 
-def _elements(tensor: Tensor) -> int:
+def elements(tensor: Tensor) -> int:
+    """Number of its elements; 0 for a lazy one, which has no shape yet."""
     return 0 if is_lazy(tensor) else tensor.numel()
 
 
@@ -57,10 +58,10 @@ def tree(module: nn.Module) -> tuple[ModuleNode, ...]:
         mine = shared = 0
         for parameter in {id(p): p for p in inner._parameters.values() if p is not None}.values():
             if id(parameter) in counted:
-                shared += _elements(parameter)
+                shared += elements(parameter)
             else:
                 counted.add(id(parameter))
-                mine += _elements(parameter)
+                mine += elements(parameter)
         own[path] = mine
         nodes.append((path, type(inner).__name__, mine, shared, same_as))
     within: dict[str, int] = dict.fromkeys(own, 0)

@@ -322,7 +322,7 @@ class _Listener:
 
     def begins(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """What torch calls before a module's forward."""
-        if not self.at_work:
+        if not self.at_work or torch._C._get_tracing_state() is not None:  # shapes are tensors while torch records
             return
         parent = self.stack[-1] if self.stack else None
         nth = self.times[id(module)] = self.times.get(id(module), 0) + 1
@@ -333,7 +333,7 @@ class _Listener:
 
     def ends(self, module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
         """What torch calls after it: with keywords and result, or, where it raised, with neither."""
-        if not self.at_work or not self.stack:
+        if not self.at_work or not self.stack or torch._C._get_tracing_state() is not None:
             return
         while self.stack:
             frame = self.seen.frames[self.stack.pop()]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -49,12 +49,16 @@ def _mv(matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
     return 2 * math.prod(matrix)
 
 
+def _mm(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(a) * b[-1]
+
+
+def _addmm(added: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(a) * b[-1]
+
+
 def _addmv(added: Shape, matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
     return 2 * math.prod(matrix)
-
-
-def _addbmm(added: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
-    return 2 * math.prod(a) * b[-1]
 
 
 def _addr(added: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
@@ -81,6 +85,12 @@ def _recurrent_layer(inputs: Shape, to_gates: Shape, back_to_gates: Shape, *_: A
     return 2 * math.prod(inputs[:-1]) * (math.prod(to_gates) + math.prod(back_to_gates))
 
 
+def _cudnn_rnn(inputs: Shape, weights: Iterable[Any], *_: Any, **__: Any) -> int:
+    """All layers and directions of an LSTM, a GRU or an RNN in one call: at each step each matrix once."""
+    shapes = [tuple(getattr(weight, "shape", weight)) for weight in weights]
+    return 2 * math.prod(inputs[:-1]) * sum(math.prod(shape) for shape in shapes if len(shape) == 2)
+
+
 def _grouped_mm(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
     """Rows in groups, each by the matrix of its group; where both are grouped already, one product for each group."""
     groups = a[0] if len(a) == len(b) == 3 else 1
@@ -96,16 +106,25 @@ def _known(**formulas: Callable[..., int]) -> dict[Any, Callable[..., int]]:
 FORMULAS: Final[Mapping[Any, Callable[..., int]]] = _known(
     _scaled_dot_product_flash_attention_for_cpu=_attention,
     _scaled_dot_product_flash_attention_for_cpu_backward=_attention_backward,
+    _scaled_dot_product_fused_attention_overrideable=_attention,
     _transformer_encoder_layer_fwd=_encoder_layer,
     _native_multi_head_attention=_multi_head_attention,
     mkldnn_rnn_layer=_recurrent_layer,
+    _cudnn_rnn=_cudnn_rnn,
     _grouped_mm=_grouped_mm,
     dot=_dot,
     vdot=_dot,
     mv=_mv,
     addmv=_addmv,
-    addbmm=_addbmm,
+    addmv_=_addmv,
+    addmm_=_addmm,
+    _addmm_activation=_addmm,
+    baddbmm_=_addmm,
+    addbmm=_addmm,
+    addbmm_=_addmm,
     addr=_addr,
+    addr_=_addr,
+    _int_mm=_mm,
 )
 
 #: Elementwise work and reductions, by the key under which their output elements are tallied.
@@ -120,7 +139,7 @@ ELEMENTWISE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("_native_batch_norm_legit", "cudnn_batch_norm", "_batch_norm_with_update"), "norm"),
     **dict.fromkeys(("_log_softmax", "logsumexp", "cumsum", "cumprod", "var", "std", "var_mean", "std_mean"), "other"),
     **dict.fromkeys(("max", "min", "aminmax", "prod", "norm", "linalg_vector_norm", "any", "all", "glu"), "other"),
-    **dict.fromkeys(("floor_divide", "floor_divide_"), "other"),
+    **dict.fromkeys(("floor_divide", "floor_divide_", "embedding_renorm_"), "other"),
     **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices", "mkldnn_max_pool2d"), "other"),
     **dict.fromkeys(("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), "other"),
     **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool3d", "grid_sampler_2d", "max_pool2d"), "other"),
@@ -271,8 +290,11 @@ def _of_torch(formula: Any) -> Callable[[tuple[Any, ...], Any], int] | None:
 
 
 def first_shape(result: Any) -> Shape:
-    """Shape of an operator's output, or of its first where it has several; () for none, and for a nested tensor."""
+    """Shape of an operator's output, or of its first where it has several; () where there is no shape."""
     if isinstance(result, Tensor):
-        return () if result.is_nested else tuple(result.shape)
+        try:
+            return () if result.is_nested else tuple(result.shape)
+        except RuntimeError:  # a lazy parameter on its way
+            return ()
     outputs = result if isinstance(result, tuple | list) else ()
     return next((first_shape(r) for r in outputs if isinstance(r, Tensor)), ())
