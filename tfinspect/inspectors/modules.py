@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["flops", "is_module", "params", "trace"]
 
+#: What a reader should know of a model that cannot run without gradients.
+DIFFERENTIATES: Final = "The model differentiates in its forward: it ran with gradients."
+
 #: Deepest level that tables show unless they are asked for more.
 DEPTH: Final = 3
 
@@ -114,6 +117,8 @@ def trace(
     keep = check and not train and measured.may_be_fused(ran)
     seen = measured.run(ran, measured.fresh(inputs), ops=ops, stats=stats, memory=memory, train=train, keep=keep)
     _require_no_values_needed(seen, meta)
+    if seen.grad:
+        notes.append(DIFFERENTIATES)
     bound: dict[str, int] = {}
     others: list[Frame] = []
     if symbolic and seen.error is None and inputs.sizes:
@@ -128,7 +133,9 @@ def trace(
     if time and seen.error is None:
         from tfinspect.measured.timing import seconds
 
-        taken, overhead = seconds(ran, lambda: measured.fresh(inputs), train=train, written=seen.written)
+        taken, overhead = seconds(
+            ran, lambda: measured.fresh(inputs), train=train, written=seen.written, grad=seen.grad
+        )
         calls = tuple(
             dataclasses.replace(call, seconds=second)
             for call, second in itertools.zip_longest(calls, taken[: len(calls)])
@@ -186,11 +193,13 @@ def flops(
     ran, inputs, notes = _prepared(module, args, kwargs, None, meta)
     seen = measured.run(ran, measured.fresh(inputs), train=train)
     _require_no_values_needed(seen, meta)
+    if seen.grad:
+        notes.append(DIFFERENTIATES)
     if seen.error is not None:
         raise InputError(_failure(ran, seen))
     agreements = []
     if check:
-        counted = measured.counted(ran, measured.fresh(inputs), train=train, written=seen.written)
+        counted = measured.counted(ran, measured.fresh(inputs), train=train, like=seen)
         how = "the same pass as it is, fused layers and all, under torch's counter with what it misses added"
         if counted is not None:
             agreements.append(Agreement("MACs", seen.flops // 2, counted.flops // 2, how))
@@ -223,12 +232,15 @@ def _prepared(
 
     notes = []
     inputs = named(Inputs(args, dict(kwargs or {}), axes or {}))
-    if measured.has_lazy(module):
+    lazy = measured.has_lazy(module)
+    if lazy:
         module = copy.deepcopy(module)
         notes.append("The model is lazy: a copy was run, and the model itself is as uninitialised as before.")
     if meta:
         module = measured.on_meta(module)
         inputs = inputs.mapped(lambda _, tensor: tensor.to("meta"))
+    if lazy:
+        measured.settle(module, measured.fresh(inputs))
     return module, inputs, notes
 
 

@@ -50,6 +50,7 @@ __all__ = [
     "on_its_device",
     "on_meta",
     "run",
+    "settle",
     "slow_path",
     "values",
 ]
@@ -115,6 +116,8 @@ class Pass:
     """What the model returned, where it was asked to be kept."""
     written: tuple[Tensor, ...] = ()
     """The model's own tensors that it wrote to."""
+    grad: bool = False
+    """Whether it ran with gradients, which a model needs that differentiates in its forward."""
 
     @property
     def flops(self) -> int:
@@ -140,17 +143,20 @@ def run(
     memory: bool = False,
     train: bool = False,
     keep: bool = False,
+    grad: bool = False,
 ) -> Pass:
-    """One forward pass without gradients, watched; the model is given back as it was.
+    """One forward pass, watched; the model is given back as it was.
 
+    It runs without gradients, unless the model itself differentiates: then once more with them, as `Pass.grad` says.
     An exception of the model ends the pass and is kept in `Pass.error`; Ctrl-C goes through.
     """
-    seen, has_compiler = Pass(), "torch._dynamo" in sys.modules
+    seen, has_compiler = Pass(grad=grad), "torch._dynamo" in sys.modules
     with as_it_was(module, train=train) as keeper:
         listener = _Listener(module, inputs, seen, keeper, ops=ops, stats=stats, memory=memory)
         with slow_path(), eager(), on_its_device(module), without_compiler(), listener.listening(), _Mode(listener):
             try:
-                result = module(*inputs.args, **inputs.kwargs)
+                with torch.set_grad_enabled(grad):
+                    result = module(*inputs.args, **inputs.kwargs)
             except Exception as error:
                 seen.error = error
                 if error is not listener.error:  # an operator raised before, and the model went on without it
@@ -158,9 +164,12 @@ def run(
             else:
                 seen.result = result if keep else None
         seen.written = keeper.written
+    asked = {"ops": ops, "stats": stats, "memory": memory, "train": train, "keep": keep}
     if seen.error is not None and not has_compiler and "torch._dynamo" in sys.modules:
         # the model asked for torch's compiler, whose first import cannot be watched; it is there now
-        return run(module, fresh(inputs), ops=ops, stats=stats, memory=memory, train=train, keep=keep)
+        return run(module, fresh(inputs), **asked, grad=grad)
+    if seen.error is not None and not grad and "does not require grad" in described(seen.error):
+        return run(module, fresh(inputs), **asked, grad=True)
     return seen
 
 
@@ -180,7 +189,10 @@ def on_meta(module: nn.Module) -> nn.Module:
     """
     stand_ins: dict[int, Any] = {}
     for tensor in (*module.parameters(), *module.buffers()):
-        if not is_lazy(tensor):
+        if is_lazy(tensor):  # it is made on the device that it names when its shape is known
+            lazy: Any = type(tensor)
+            stand_ins[id(tensor)] = lazy(requires_grad=tensor.requires_grad, device="meta", dtype=tensor.dtype)
+        else:
             blank = torch.empty_like(tensor, device="meta")
             wants = tensor.requires_grad
             stand_ins[id(tensor)] = nn.Parameter(blank, wants) if isinstance(tensor, nn.Parameter) else blank
@@ -190,6 +202,12 @@ def on_meta(module: nn.Module) -> nn.Module:
         raise InputError(
             f"the model cannot be copied to the meta device: {described(error)}", "leave out --meta (meta=True)"
         ) from None
+
+
+def settle(module: nn.Module, inputs: Inputs) -> None:
+    """Give lazy layers their shapes, for good, by a first pass; one that fails is left for the pass that is watched."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), contextlib.suppress(Exception):
+        module(*inputs.args, **inputs.kwargs)
 
 
 def has_lazy(module: nn.Module) -> bool:
@@ -241,13 +259,18 @@ _FUSED_CALLS: Final = frozenset(
 )
 
 
-def counted(module: nn.Module, inputs: Inputs, *, train: bool = False, written: Iterable[Tensor] = ()) -> Tally | None:
+def counted(module: nn.Module, inputs: Inputs, *, train: bool = False, like: Pass) -> Tally | None:
     """One forward pass as it is, fused layers and all, under torch's counter with what it misses added.
 
-    None where the counter cannot be on: it asks every operator for shapes, and nested tensors have none. `written` are
-    the model's own tensors that an earlier pass wrote to.
+    None where the counter cannot be on: it asks every operator for shapes, and nested tensors have none. `like` is a
+    watched pass of the same model.
     """
-    with as_it_was(module, train=train, written=written), eager(), on_its_device(module):
+    with (
+        as_it_was(module, train=train, written=like.written),
+        eager(),
+        on_its_device(module),
+        torch.set_grad_enabled(like.grad),
+    ):
         try:
             return tally(lambda: module(*inputs.args, **inputs.kwargs))
         except Exception:

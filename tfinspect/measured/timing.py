@@ -29,7 +29,7 @@ LONG_SECONDS: Final = 1.0
 
 
 def seconds(
-    module: nn.Module, fresh: Callable[[], Inputs], *, train: bool, written: Iterable[Tensor] = ()
+    module: nn.Module, fresh: Callable[[], Inputs], *, train: bool, written: Iterable[Tensor] = (), grad: bool = False
 ) -> tuple[list[float], float]:
     """(time of each call in the order in which they began, cost of listening to one), in seconds.
 
@@ -40,17 +40,19 @@ def seconds(
     kept = tuple(written)
     since = time.perf_counter()
     for _ in range(WARM_UP):
-        _timed(module, fresh(), train, kept)
+        _timed(module, fresh(), train, kept, grad)
         if time.perf_counter() - since > LONG_SECONDS:
             break
-    runs = [_timed(module, fresh(), train, kept) for _ in range(REPEATS)]
+    runs = [_timed(module, fresh(), train, kept, grad) for _ in range(REPEATS)]
     n_calls = min(map(len, runs))
     inside = [(ended - begun - 1) // 2 for begun, ended, _ in runs[0]]  # each call inside has a begin and an end
     medians = [statistics.median(run[place][2] for run in runs) for place in range(n_calls)]
     return [max(0.0, taken - cost * n) for taken, n in zip(medians, inside, strict=False)], cost
 
 
-def _timed(module: nn.Module, inputs: Inputs, train: bool, written: tuple[Tensor, ...]) -> list[tuple[int, int, float]]:
+def _timed(
+    module: nn.Module, inputs: Inputs, train: bool, written: tuple[Tensor, ...], grad: bool
+) -> list[tuple[int, int, float]]:
     """(number of the event that began it, of the one that ended it, seconds) of each call, in order."""
     events = 0
     open_calls: list[tuple[int, nn.Module, float]] = []
@@ -79,7 +81,7 @@ def _timed(module: nn.Module, inputs: Inputs, train: bool, written: tuple[Tensor
 
     before, after = register_module_forward_pre_hook(begins), register_module_forward_hook(ends)
     try:
-        with as_it_was(module, train=train, written=written), slow_path():
+        with as_it_was(module, train=train, written=written), slow_path(), torch.set_grad_enabled(grad):
             module(*inputs.args, **inputs.kwargs)
     finally:
         before.remove()
