@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
+import pkgutil
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -15,9 +17,13 @@ import pytest
 from tests import headers, stored
 from tests.checkpoints import examples
 from tests.docs.console import ROOT
+from tfinspect import results
 from tfinspect.cli.app import main
 
 PAGE = (ROOT / "docs/reference/json.md").read_text("utf-8")
+
+#: Where the modules are that the calls below name.
+MODULES = "tests.docs.modules"
 
 #: Option sets that together show every key and every type of its value.
 CALLS: Mapping[str, tuple[list[str], ...]] = {
@@ -54,6 +60,22 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
         ["params", headers.sharded(), "--per-tensor", "--expect", "896"],
         ["params", headers.sharded(), "--no-check"],
         ["params", headers.single()],
+    ),
+    "tfinspect.module_trace/1": (
+        ["trace", "--module", f"{MODULES}:Many", "--input", "f32[2,4]", "--input", "scale=2.0", "--ops", "--stats"],
+        ["trace", "--module", f"{MODULES}:Many", "--input", "f32[2,4]", "--time", "--memory"],
+        ["trace", "--module", f"{MODULES}:Attends", "--input", "f32[2,5,8]"],
+        ["trace", "--module", f"{MODULES}:Attends", "--input", "f32[2,5,8]", "--train"],
+        ["trace", "--module", f"{MODULES}:Lazy", "--input", "f32[2,4]", "--meta"],
+        ["trace", "--module", f"{MODULES}:Fails", "--input", "f32[2,4]"],
+    ),
+    "tfinspect.module_params/1": (
+        ["params", "--module", f"{MODULES}:Many", "--expect", "124443648"],
+        ["params", "--module", f"{MODULES}:Lazy"],
+    ),
+    "tfinspect.module_flops/1": (
+        ["flops", "--module", f"{MODULES}:Many", "--input", "f32[2,4]", "--input", "scale=2.0"],
+        ["flops", "--module", f"{MODULES}:Lazy", "--input", "f32[2,4]"],
     ),
     "tfinspect.presets/1": (["presets"], ["presets", "--search", "tiny"]),
     "tfinspect.comparison/1": (
@@ -103,6 +125,9 @@ CALLS: Mapping[str, tuple[list[str], ...]] = {
 
 #: Arguments of the calls that find something wrong.
 FAILING = {"tests.verify.models:Unmasked", "470.5", "124443648", examples("faulty"), examples("strange")}
+
+#: Arguments of the calls that stop before their end.
+STOPPED = {f"{MODULES}:Fails"}
 
 #: The page's sections, and the schemas that each speaks of.
 SECTIONS: Mapping[str, set[str]] = {
@@ -172,7 +197,7 @@ def seen() -> dict[str, Types]:
     for schema, calls in CALLS.items():
         for words in calls:
             with contextlib.redirect_stdout(io.StringIO()) as written:
-                assert main([*words, "--json"]) == (1 if FAILING & {*words} else 0)
+                assert main([*words, "--json"]) == (2 if STOPPED & {*words} else 1 if FAILING & {*words} else 0)
             document = json.loads(written.getvalue())
             assert document["schema"] == schema
             for path, kind in types(document):
@@ -200,6 +225,14 @@ def test_each_key_on_the_page_occurs_with_the_types_that_it_names(section: str, 
 def test_each_section_with_keys_is_looked_at() -> None:
     titles = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
     assert {title for title in titles if documented(title)} == SECTIONS.keys()
+
+
+def test_each_kind_of_result_is_on_the_page() -> None:
+    homes = [importlib.import_module(f"tfinspect.results.{m.name}") for m in pkgutil.iter_modules(results.__path__)]
+    schemas = {
+        cls.schema for home in homes for cls in vars(home).values() if isinstance(getattr(cls, "schema", 0), str)
+    }
+    assert schemas == CALLS.keys()
 
 
 def test_a_path_that_is_missing_would_be_seen() -> None:

@@ -140,7 +140,7 @@ class ModuleParams(Answer):
             "frozen_params": self.frozen,
             "buffer_elements": self.buffer_elements,
             "uninitialised_tensors": self.uninitialised,
-            "modules": [dataclasses.asdict(node) for node in self.modules],
+            "modules": [_node_dict(node) for node in self.modules],
             "tensors": [_tensor_dict(tensor) for tensor in self.tensors],
             "buffers": [_tensor_dict(tensor) for tensor in self.buffers],
             "expected": None if self.expected is None else {"params": self.expected, "surplus": self.surplus},
@@ -287,6 +287,17 @@ def require(report: ModuleParams) -> None:
             f"the model has {report.total:,} parameters, {abs(report.surplus):,} {more} than "
             f"the expected {report.expected:,}"
         )
+
+
+def _node_dict(node: ModuleNode) -> dict[str, Any]:
+    return {
+        "path": node.path,
+        "class": node.kind,
+        "own_params": node.own,
+        "shared_params": node.shared,
+        "params": node.within,
+        "same_as": node.same_as or None,
+    }
 
 
 def _tensor_dict(tensor: ModuleTensor) -> dict[str, Any]:
