@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 __all__ = ["dims", "other_sizes"]
 
 #: Sizes of a second run, unlike each other and unlike what models are made of.
-_PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
 #: Largest number that is added to a symbol.
 MOST_ADDED = 4_096

@@ -298,7 +298,7 @@ def _second_pass(
     attempts = [bound, *([{name: size} for name, size in bound.items()] if len(bound) > 1 else [])]
     for names in attempts:
         chosen = {name: others[name] for name in names}
-        again = measured.run(module, measured.fresh(resized(inputs, chosen)), train=train)
+        again = measured.run(module, measured.fresh(resized(inputs, chosen)), train=train, shapes_only=True)
         same = [(f.path, len(f.outputs)) for f in again.frames] == [(f.path, len(f.outputs)) for f in seen.frames]
         if again.error is None and same:
             return dict(names), chosen, again

@@ -21,7 +21,7 @@ from tfinspect.measured.operators import Shape, first_shape
 __all__ = ["TOLERANCE", "Attention", "attention", "difference"]
 
 #: Most scores that are computed in the open for one call.
-MOST_SCORES: Final = 2**18
+MOST_SCORES: Final = 2**17
 
 #: Largest difference from the kernel, as a part of the largest output, by number format: rounding in another order.
 TOLERANCE: Final = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}

@@ -144,15 +144,17 @@ def run(
     train: bool = False,
     keep: bool = False,
     grad: bool = False,
+    shapes_only: bool = False,
 ) -> Pass:
     """One forward pass, watched; the model is given back as it was.
 
+    With shapes_only no work is counted and nothing is compared, which is quicker.
     It runs without gradients, unless the model itself differentiates: then once more with them, as `Pass.grad` says.
     An exception of the model ends the pass and is kept in `Pass.error`; Ctrl-C goes through.
     """
     seen, has_compiler = Pass(grad=grad), "torch._dynamo" in sys.modules
     with as_it_was(module, train=train) as keeper:
-        listener = _Listener(module, inputs, seen, keeper, ops=ops, stats=stats, memory=memory)
+        listener = _Listener(module, inputs, seen, keeper, ops=ops, stats=stats, memory=memory, shapes_only=shapes_only)
         with slow_path(), eager(), on_its_device(module), without_compiler(), listener.listening(), _Mode(listener):
             try:
                 with torch.set_grad_enabled(grad):
@@ -164,7 +166,7 @@ def run(
             else:
                 seen.result = result if keep else None
         seen.written = keeper.written
-    asked = {"ops": ops, "stats": stats, "memory": memory, "train": train, "keep": keep}
+    asked = {"ops": ops, "stats": stats, "memory": memory, "train": train, "keep": keep, "shapes_only": shapes_only}
     if seen.error is not None and not has_compiler and "torch._dynamo" in sys.modules:
         # the model asked for torch's compiler, whose first import cannot be watched; it is there now
         return run(module, fresh(inputs), **asked, grad=grad)
@@ -313,9 +315,18 @@ class _Listener:
     """Writes down what hooks and the dispatcher tell."""
 
     def __init__(
-        self, module: nn.Module, inputs: Inputs, seen: Pass, keeper: Keeper, *, ops: bool, stats: bool, memory: bool
+        self,
+        module: nn.Module,
+        inputs: Inputs,
+        seen: Pass,
+        keeper: Keeper,
+        *,
+        ops: bool,
+        stats: bool,
+        memory: bool,
+        shapes_only: bool,
     ) -> None:
-        self.seen, self.keeper = seen, keeper
+        self.seen, self.keeper, self.shapes_only = seen, keeper, shapes_only
         self.wants_ops, self.wants_stats, self.wants_memory = ops, stats, memory
         self.stack: list[int] = []
         self.names: dict[int, list[str]] = {}
@@ -435,6 +446,10 @@ class _Listener:
         if not self.at_work:
             return
         seen = self.seen
+        if self.shapes_only:
+            if self.stack and _is_fused_attention(func):
+                self._open(seen.frames[self.stack[-1]], _name(func), func, args, kwargs, result)
+            return
         seen.n_ops += 1
         known = operator(func._overloadpacket if hasattr(func, "_overloadpacket") else func)
         tensors = _tensors((args, kwargs)) if kwargs else _tensors(args)
@@ -475,7 +490,7 @@ class _Listener:
         call = attention(name, func._schema, args, kwargs, result) if hasattr(func, "_schema") else None
         if call is None:
             return
-        found = difference(call)
+        found = None if self.shapes_only else difference(call)
         frame.attention.append(
             Opened(
                 f"aten.{name}",
@@ -537,6 +552,16 @@ class _Mode(Watcher):
             raise
         self.seen(func, args, kwargs, result)
         return result
+
+
+def _name(func: Any) -> str:
+    """An operator's name without "aten."."""
+    return str(getattr(func, "_overloadpacket", func)).removeprefix("aten.")
+
+
+@functools.cache
+def _is_fused_attention(func: Any) -> bool:
+    return _name(func).startswith("_scaled_dot_product")
 
 
 @functools.cache
