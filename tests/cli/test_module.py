@@ -44,6 +44,11 @@ class Raises(Model):
         raise KeyError("[bold]no such thing[/bold]")
 
 
+class Ends(Model):
+    def forward(self, ids):
+        raise SystemExit(0)
+
+
 def lazy():
     return nn.Sequential(nn.LazyLinear(3), nn.ReLU())
 
@@ -278,3 +283,10 @@ def test_help_imports_nothing_heavy_and_has_a_panel_for_modules(tfinspect: Progr
         ended = tfinspect(command, "--help", env={**env, "PYTHONPROFILEIMPORTTIME": "1"})
         assert "Your own module:" in ended.out
         assert not {"torch", "numpy"} & {line.rpartition("|")[2].strip() for line in ended.err.splitlines()}
+
+
+@pytest.mark.parametrize("command", ["trace", "flops"])
+def test_a_forward_that_ends_the_program_is_said_to_have_done_so(called: Called, command: str) -> None:
+    ended = called(command, "--module", "their_models:Ends", "--input", "int64[2,5]<31")
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith("error: the module ended the program: SystemExit: 0")

@@ -34,7 +34,7 @@ from tfinspect.cli.cmd_trace import trace
 from tfinspect.cli.cmd_train_step import train_step
 from tfinspect.cli.cmd_verify import verify
 from tfinspect.cli.command import Command, Group
-from tfinspect.errors import InspectError
+from tfinspect.errors import InspectError, described
 from tfinspect.render.page import buffered, harden, on_terminal, page_width
 
 __all__ = ["app", "main", "run"]
@@ -159,6 +159,8 @@ def _outcome(argv: Sequence[str]) -> int:
         return _complain(_reworded(error, argv), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
+    except SystemExit as error:  # nothing here raises it: the code of a --module does
+        return _complain(f"the module ended the program: {described(error)}", BAD_INPUT)
     except MemoryError:
         return _complain(OUT_OF_MEMORY, BAD_INPUT)
     except OSError as error:

@@ -238,7 +238,12 @@ def _prepared(
         notes.append("The model is lazy: a copy was run, and the model itself is as uninitialised as before.")
     if meta:
         module = measured.on_meta(module)
-        inputs = inputs.mapped(lambda _, tensor: tensor.to("meta"))
+        try:
+            inputs = inputs.mapped(lambda _, tensor: tensor.to("meta"))
+        except RuntimeError as error:  # quantised, for one
+            raise InputError(
+                f"an input cannot be without values: {described(error)}", "leave out --meta (meta=True)"
+            ) from None
     if lazy:
         measured.settle(module, measured.fresh(inputs))
     return module, inputs, notes

@@ -51,7 +51,7 @@ class Inputs:
         """What each name is worth, in the order in which the names first stand."""
         found: dict[str, int] = {}
         for path, tensor in self.tensors():
-            for name, size in zip(self.axes.get(path, ()), tensor.shape, strict=False):
+            for name, size in zip(self.axes.get(path, ()), _sizes(tensor), strict=False):
                 if name is not None:
                     found.setdefault(name, size)
         return found
@@ -102,6 +102,8 @@ def named(inputs: Inputs) -> Inputs:
     names = _Names(inputs)
     axes: dict[str, Axes] = {}
     for path, tensor in inputs.tensors():
+        if not _sizes(tensor):
+            continue
         given = inputs.axes.get(path, (None,) * tensor.ndim)
         wanted = _habit(tensor)
         axes[path] = tuple(
@@ -109,6 +111,12 @@ def named(inputs: Inputs) -> Inputs:
             for place, (name, size, habit) in enumerate(zip(given, tensor.shape, wanted, strict=True))
         )
     return dataclasses.replace(inputs, axes=axes)
+
+
+def _sizes(tensor: Tensor) -> tuple[int, ...]:
+    """The sizes of its axes; none where they cannot be chosen: nested, sparse or quantised."""
+    plain = tensor.layout == torch.strided and not (tensor.is_nested or tensor.is_quantized)
+    return tuple(tensor.shape) if plain else ()
 
 
 #: Stands in a habit for an axis that is free and has no name of its own.
@@ -131,7 +139,7 @@ class _Names:
         self.sizes = inputs.sizes
         self.at: dict[tuple[int, int], str] = {}
         for path, tensor in inputs.tensors():
-            for place, (name, size) in enumerate(zip(inputs.axes.get(path, ()), tensor.shape, strict=False)):
+            for place, (name, size) in enumerate(zip(inputs.axes.get(path, ()), _sizes(tensor), strict=False)):
                 if name is not None:
                     self.at.setdefault((place, size), name)
 

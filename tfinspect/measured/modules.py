@@ -541,7 +541,7 @@ class _Mode(Watcher):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if _decomposes(func):
+        if _decomposes(func) and not any(t.is_nested for t in _tensors((args, kwargs))):  # those have ways of their own
             with self:
                 return func.decompose(*args, **kwargs)
         self.listener.before(func, args, kwargs)

@@ -262,7 +262,8 @@ def operator(packet: Any) -> Operator:
     """What is known of an operator that the dispatcher met."""
     name, short = str(packet), str(packet).removeprefix("aten.")
     flops = _of_shapes(FORMULAS[packet]) if packet in FORMULAS else _of_torch(flop_registry.get(packet))
-    return Operator(name, flops, flops is not None or short in ELEMENTWISE or short in MOVEMENT or _says_so(packet))
+    no_product = short in ELEMENTWISE or short in MOVEMENT or name.startswith("profiler.") or _says_so(packet)
+    return Operator(name, flops, flops is not None or no_product)
 
 
 def _says_so(packet: Any) -> bool:

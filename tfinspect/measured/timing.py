@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from tfinspect.measured.inputs import Inputs
-from tfinspect.measured.modules import slow_path
+from tfinspect.measured.modules import eager, slow_path
 from tfinspect.measured.untouched import as_it_was
 
 __all__ = ["REPEATS", "seconds"]
@@ -81,7 +81,12 @@ def _timed(
 
     before, after = register_module_forward_pre_hook(begins), register_module_forward_hook(ends)
     try:
-        with as_it_was(module, train=train, written=written), slow_path(), torch.set_grad_enabled(grad):
+        with (
+            as_it_was(module, train=train, written=written),
+            slow_path(),
+            eager(),
+            torch.set_grad_enabled(grad),
+        ):
             module(*inputs.args, **inputs.kwargs)
     finally:
         before.remove()

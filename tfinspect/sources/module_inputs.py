@@ -94,7 +94,7 @@ def initialise(module: nn.Module, inputs: Inputs) -> None:
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             module.eval()(*inputs.args, **inputs.kwargs)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"the forward pass raised {described(error)}", "give an input that it takes") from None
     finally:
         module.train(training)
