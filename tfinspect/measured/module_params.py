@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 from tfinspect.measured.untouched import storage_of
 from tfinspect.results.module_params import ModuleNode, ModuleTensor
 
-__all__ = ["attributes", "elements", "layers", "stored_elements", "tensors", "tree"]
+__all__ = ["attributes", "elements", "layers", "stored_elements", "tensors", "tree", "unique_elements"]
 
 
 def tensors(module: nn.Module) -> tuple[tuple[ModuleTensor, ...], tuple[ModuleTensor, ...]]:
@@ -20,6 +20,11 @@ def tensors(module: nn.Module) -> tuple[tuple[ModuleTensor, ...], tuple[ModuleTe
         _once(module.named_parameters(remove_duplicate=False)),
         _once(module.named_buffers(remove_duplicate=False)),
     )
+
+
+def unique_elements(module: nn.Module) -> int:
+    """Elements of all parameters, each tensor once."""
+    return sum(tensor.params for tensor in tensors(module)[0])
 
 
 def _once(named: Iterable[tuple[str, Tensor]]) -> tuple[ModuleTensor, ...]:
