@@ -102,7 +102,7 @@ def named(inputs: Inputs) -> Inputs:
     names = _Names(inputs)
     axes: dict[str, Axes] = {}
     for path, tensor in inputs.tensors():
-        if not _sizes(tensor):
+        if tensor.ndim and not _sizes(tensor):
             continue
         given = inputs.axes.get(path, (None,) * tensor.ndim)
         wanted = _habit(tensor)
