@@ -177,11 +177,14 @@ def test_a_forward_that_takes_it_for_granted_that_gradients_are_on() -> None:
         return torch.autograd.grad(self.energy(x).sum(), x)[0]
 
     x = floats(5, 8).requires_grad_()
-    trace = nothing_left(Does(what, energy=nn.Linear(8, 2)), x)
-    if trace.failure is None:
-        assert trace.total_multiplications == 2 * 5 * 8 * 2
-    else:
-        assert "grad" in trace.failure
+    module = Does(what, energy=nn.Linear(8, 2))
+    trace = nothing_left(module, x)
+    assert trace.failure is None
+    assert trace.total_multiplications == 2 * 5 * 8 * 2
+    assert tfinspect.flops(module, x).total_multiplications == 2 * 5 * 8 * 2
+    assert tfinspect.trace(module, x, time=True).calls[0].seconds is not None
+    assert x.grad is None
+    assert "with gradients" in trace.notes[0]
 
 
 def test_a_forward_that_trains() -> None:
