@@ -56,12 +56,9 @@ def of_work(seen: Pass) -> Iterator[Agreement]:
         )
         if closed is not None:
             ours, theirs, n_known = ours + closed, theirs + product.flops // 2, n_known + 1
-    yield Agreement(
-        f"MACs of {n_known:,} of {len(seen.products):,} products, output elements times terms of each",
-        ours,
-        theirs,
-        "torch's formula of each operator, and ours where torch has none",
-    )
+    if n_known:
+        what = f"MACs of {n_known:,} of {len(seen.products):,} products, output elements times terms of each"
+        yield Agreement(what, ours, theirs, "torch's formula of each operator, and ours where torch has none")
     from tfinspect.measured.module_params import attributes
 
     closed_total = measured_total = n_layers = 0

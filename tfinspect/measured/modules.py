@@ -17,6 +17,7 @@ import copy
 import dataclasses
 import functools
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
@@ -335,7 +336,7 @@ class _Listener:
         self.parameters = {id(p) for p in module.parameters()}
         self.given = {id(tensor) for _, tensor in inputs.tensors()}
         self.times: dict[int, int] = {}
-        self.at_work = True
+        self.at_work, self.thread = True, threading.get_ident()
         self.error: Exception | None = None
         self.alive = 0
         self.references: dict[int, int] = {}
@@ -354,9 +355,15 @@ class _Listener:
 
     # modules
 
+    @property
+    def hears(self) -> bool:
+        """Whether a call belongs to the pass: other threads may run models of their own under torch's global hooks."""
+        recording = torch._C._get_tracing_state() is not None  # shapes are tensors while torch records
+        return self.at_work and not recording and threading.get_ident() == self.thread
+
     def begins(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """What torch calls before a module's forward."""
-        if not self.at_work or torch._C._get_tracing_state() is not None:  # shapes are tensors while torch records
+        if not self.hears:
             return
         parent = self.stack[-1] if self.stack else None
         nth = self.times[id(module)] = self.times.get(id(module), 0) + 1
@@ -367,7 +374,7 @@ class _Listener:
 
     def ends(self, module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
         """What torch calls after it: with keywords and result, or, where it raised, with neither."""
-        if not self.at_work or not self.stack or torch._C._get_tracing_state() is not None:
+        if not self.hears or not self.stack:
             return
         while self.stack:
             frame = self.seen.frames[self.stack.pop()]
