@@ -364,6 +364,8 @@ class _Listener:
     def begins(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """What torch calls before a module's forward."""
         if not self.hears:
+            if self.at_work and id(module) in self.names and threading.get_ident() != self.thread:
+                self.seen.uncounted[f"{self.names[id(module)][0]} in another thread"] = None
             return
         parent = self.stack[-1] if self.stack else None
         nth = self.times[id(module)] = self.times.get(id(module), 0) + 1
